@@ -1,4 +1,4 @@
-//! What the tests of decisions share: a model API server that keeps whole objects,
+//! Shared by the tests of decisions: a model API server that keeps whole objects,
 //! and objects to put into it.
 
 pub(crate) mod bench;

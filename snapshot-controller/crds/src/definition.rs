@@ -1,4 +1,4 @@
-//! The six definitions, put together from their schemas.
+//! The six CRDs, assembled from their schemas.
 
 use serde_json::{Value, json};
 
@@ -9,42 +9,42 @@ use crate::types::{beta, group, snapshot};
 /// One custom resource definition.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// Name of its file, as upstream's.
+    /// Name of the file, as upstream names it.
     pub file: String,
-    /// The object.
+    /// The CustomResourceDefinition.
     pub object: Value,
 }
 
-/// Where a version stands.
+/// How a version is served and stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Served, and what objects are stored as.
+    /// Served, and the storage version.
     Stored,
     /// Served.
     Served,
-    /// Served, and users are told not to use it.
+    /// Served, with a deprecation marker for users.
     Deprecated,
-    /// Known for what was stored long ago, and not served.
+    /// Kept for objects stored long ago; not served.
     Past,
 }
 
-/// A kind in all its versions.
+/// A kind with all its versions.
 struct Kind {
     group: &'static str,
-    /// Names: kind, plural, short ones.
+    /// Names: kind, plural, short names.
     kind: &'static str,
     plural: &'static str,
     short: &'static [&'static str],
     namespaced: bool,
-    /// Where Kubernetes' reviewers approved of the API, which its groups must name.
+    /// The Kubernetes review that approved the API; CRDs of its groups must name it.
     approved: &'static str,
-    /// Does it have a status, which is a subresource?
+    /// Whether it has a status subresource.
     status: bool,
     versions: Vec<(&'static str, Stage, Value)>,
     columns: &'static [Column],
 }
 
-/// A column of `kubectl get`: name, type, path, what it is.
+/// A column of `kubectl get`: name, type, path, description.
 type Column = (&'static str, &'static str, &'static str, &'static str);
 
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
@@ -55,7 +55,7 @@ const GROUPED: &str = "https://github.com/kubernetes-csi/external-snapshotter/pu
 
 const AGE: Column = ("Age", "date", ".metadata.creationTimestamp", "");
 
-/// All definitions, those of snapshots first.
+/// All CRDs, those of single snapshots first.
 pub fn all() -> Vec<Definition> {
     snapshots().iter().chain(&groups()).map(define).collect()
 }
@@ -242,7 +242,7 @@ fn define(kind: &Kind) -> Definition {
             "annotations": {"api-approved.kubernetes.io": kind.approved},
         },
         "spec": {
-            // Said, so that one which somebody else has set does not stay behind.
+            // Stated explicitly, so that a conversion set by somebody else does not remain.
             "conversion": {"strategy": "None"},
             "group": kind.group,
             "names": {
@@ -289,7 +289,7 @@ fn version(kind: &Kind, (name, stage, schema): &(&str, Stage, Value)) -> Value {
     version
 }
 
-/// What every object has, beside what its type says.
+/// Adds the fields that every object has to a type's schema.
 fn object(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(properties) = schema.get_mut("properties") {

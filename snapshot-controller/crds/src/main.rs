@@ -1,4 +1,4 @@
-//! Writes the definitions of the snapshot API into the folder that is named.
+//! Writes the CRDs of the snapshot API into the given folder.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
-//! Schemas as the API server wants them.
+//! Schemas in the form that the API server requires.
 
 use kube::core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The schema of a type, with everything that it refers to in it.
+/// The schema of a type, with all referenced types inlined.
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3()
         .with(|it| {
@@ -23,7 +23,7 @@ pub fn of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Takes out what the snapshot API does not say: an absent field is left out, it is never null.
+/// Removes parts that the snapshot API lacks: an absent field is omitted, it is never null.
 fn patch(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;

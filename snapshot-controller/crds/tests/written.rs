@@ -1,4 +1,4 @@
-//! The chart has the definitions that the types give.
+//! The chart's CRDs equal those generated from the types.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,7 +11,7 @@ fn the_charts_definitions_are_those_of_the_types() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/snapshot-controller/definitions");
     let mut written: Vec<_> = { fs::read_dir(&folder).unwrap() }
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        // The Kustomization that makes plain manifests of them.
+        // Skips the Kustomization that builds plain manifests of the CRDs.
         .filter(|name| name.ends_with(".yaml"))
         .collect();
     written.sort();

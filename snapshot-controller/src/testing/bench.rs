@@ -1,4 +1,4 @@
-//! A controller beside a model API server, without delays: what is put in, and what comes out.
+//! A controller on a model API server, without delays: objects in, requests out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,19 +34,19 @@ pub(crate) struct Bench {
     known: Known,
     seen: usize,
     ready: BTreeSet<Key>,
-    /// Keys whose attempt failed.
+    /// Keys of failed attempts.
     later: BTreeSet<Key>,
     refusals: Vec<Refusal>,
     meanwhile: Option<Overtaking>,
     lines: Vec<String>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) in_flight: usize,
-    /// Whether requests that only read are lines, too.
+    /// Whether GETs appear among the lines.
     pub(crate) shows_reads: bool,
 }
 
 impl Bench {
-    /// Fixture C: a class, and a claim that is bound to a volume.
+    /// Fixture C: a class, and a claim bound to a volume.
     pub(crate) fn new() -> Self {
         let mut bench = Self::empty();
         bench.add(Kind::Class, objects::class("c1", "T"));
@@ -83,44 +83,44 @@ impl Bench {
         self.known.settings = settings;
     }
 
-    /// Group snapshots are not served.
+    /// Disables group snapshots.
     pub(crate) fn without_groups(&mut self) {
         self.known.no_groups = true;
     }
 
-    /// Group snapshots are served from now on. What comes out of that.
+    /// Enables group snapshots; returns the resulting lines.
     pub(crate) fn with_groups(&mut self) -> Vec<String> {
         self.known.no_groups = false;
         self.resync()
     }
 
-    /// Somebody creates this.
+    /// Creates an object, as another client.
     pub(crate) fn add(&mut self, kind: Kind, object: Value) {
         self.server.create(kind, object).unwrap();
     }
 
-    /// Somebody changes this.
+    /// Changes an object, as another client.
     pub(crate) fn edit(&mut self, kind: Kind, key: &str, change: impl FnOnce(&mut Value)) {
         self.server.edit(kind, key, change);
     }
 
-    /// Somebody deletes this.
+    /// Deletes an object, as another client.
     pub(crate) fn delete(&mut self, kind: Kind, key: &str) {
         self.server.delete(kind, key, None).unwrap();
     }
 
-    /// Requests whose line begins like this fail, so often.
+    /// Makes the next `times` requests whose line begins with `line` fail.
     pub(crate) fn refuse(&mut self, line: &'static str, error: ApiError, times: usize) {
         self.refusals.push((line, error, times));
     }
 
-    /// Somebody is faster than the request whose line begins like this; this process hears of it from the
-    /// answer.
+    /// Another client changes the object before the request whose line begins with `line`; this process learns of it
+    /// from the answer.
     pub(crate) fn overtake(&mut self, line: &'static str, change: fn(&mut Server)) {
         self.meanwhile = Some((line, change));
     }
 
-    /// The process dies, and another one begins.
+    /// The process ends, and another one starts.
     pub(crate) fn restart(&mut self) {
         let (settings, no_groups) = (self.known.settings, self.known.no_groups);
         self.controller = Controller::default();
@@ -131,7 +131,7 @@ impl Bench {
         };
         self.ready.clear();
         self.later.clear();
-        // It lists what there is.
+        // The new process lists all objects.
         let all: Vec<_> = self
             .server
             .log
@@ -147,7 +147,7 @@ impl Bench {
         }
     }
 
-    /// The sidecar is done with a content that is being deleted.
+    /// The sidecar releases a content that is being deleted.
     pub(crate) fn sidecar_lets_go(&mut self, name: &str) {
         self.edit(Kind::Content, name, |content| {
             let mut left = finalizers(content);
@@ -156,7 +156,7 @@ impl Bench {
         });
     }
 
-    /// Everything that is due is done. What came out of it, in order.
+    /// Does all work that is due; returns the resulting lines, in order.
     pub(crate) fn run(&mut self) -> Vec<String> {
         self.hear(false);
         for _ in 0..20_000 {
@@ -168,7 +168,7 @@ impl Bench {
         panic!("no rest: {:#?}", self.lines);
     }
 
-    /// At most so many writes are made, then the process is no more.
+    /// Works until `writes` writes were sent, then ends the process. Returns whether another write was due.
     pub(crate) fn run_until(&mut self, writes: usize) -> bool {
         self.hear(false);
         let mut left = writes;
@@ -194,18 +194,18 @@ impl Bench {
         false
     }
 
-    /// The back-off of what failed is over. What comes out of that.
+    /// Ends the back-off of failed keys; returns the resulting lines.
     pub(crate) fn retry(&mut self) -> Vec<String> {
         self.ready.append(&mut self.later);
         self.run()
     }
 
-    /// Whether something failed and is to be tried again.
+    /// Whether failed keys wait for a retry.
     pub(crate) fn retries(&self) -> bool {
         !self.later.is_empty()
     }
 
-    /// The time for a resync has come.
+    /// Resyncs; returns the resulting lines.
     pub(crate) fn resync(&mut self) -> Vec<String> {
         let snapshots = self.known.snapshots.keys().cloned().map(Key::Snapshot);
         let contents = self.known.contents.keys().cloned().map(Key::Content);
@@ -258,7 +258,7 @@ impl Bench {
         answered(request, came)
     }
 
-    /// Watches, or answers to own writes, tell what has happened.
+    /// Delivers events: from watches, or from answers to own writes.
     fn hear(&mut self, own: bool) {
         while let Some(event) = self.server.log.get(self.seen).cloned() {
             self.seen += 1;

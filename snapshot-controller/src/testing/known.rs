@@ -1,4 +1,4 @@
-//! What a program knows of a cluster, at once.
+//! A program's informers, always up to date.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub(crate) fn of_content(name: &str, uid: &str, content: &str) -> Value {
     snapshot
 }
 
-/// The content that an administrator makes for the VolumeSnapshot `ns/<for>`.
+/// The content that an administrator makes for the VolumeSnapshot `ns/<of>`.
 pub(crate) fn handmade(name: &str, of: &str) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
@@ -65,7 +65,7 @@ pub(crate) fn taken(ready: bool) -> Value {
     })
 }
 
-/// A VolumeSnapshot and its content after everything went well.
+/// A VolumeSnapshot and its content after a successful snapshot.
 pub(crate) fn ready(name: &str, uid: &str) -> (Value, Value) {
     let (mut snapshot, mut content) = (snapshot(name, uid), content(name, uid));
     snapshot["metadata"]["finalizers"] = json!([SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND]);
@@ -77,7 +77,7 @@ pub(crate) fn ready(name: &str, uid: &str) -> (Value, Value) {
     (snapshot, content)
 }
 
-/// VolumeSnapshotClass of this name and driver.
+/// A VolumeSnapshotClass with this name and driver.
 pub(crate) fn class(name: &str, driver: &str) -> Value {
     json!({
         "metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete",
@@ -85,7 +85,7 @@ pub(crate) fn class(name: &str, driver: &str) -> Value {
     })
 }
 
-/// The same, the default.
+/// The same as the default class.
 pub(crate) fn default_class(name: &str, driver: &str) -> Value {
     let mut class = class(name, driver);
     class["metadata"]["annotations"] =
@@ -116,7 +116,7 @@ pub(crate) fn volume(name: &str, claim: &str) -> Value {
     })
 }
 
-/// VolumeGroupSnapshot `ns/<name>` of the claims labelled `app=x`, with the class `g`.
+/// VolumeGroupSnapshot `ns/<name>` of the claims with the label `app=x`, with the class `g`.
 pub(crate) fn group(name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
@@ -128,12 +128,12 @@ pub(crate) fn group(name: &str, uid: &str) -> Value {
     })
 }
 
-/// VolumeGroupSnapshotClass of this name and driver.
+/// A VolumeGroupSnapshotClass with this name and driver.
 pub(crate) fn group_class(name: &str, driver: &str) -> Value {
     json!({"metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete"})
 }
 
-/// Claim `ns/<name>` labelled `app=x` and its volume of the driver `T`.
+/// Claim `ns/<name>` with the label `app=x`, and its volume of the driver `T`.
 pub(crate) fn labelled(name: &str, volume_name: &str, handle: &str) -> (Value, Value) {
     let (mut claim, mut volume) = (claim(name, volume_name), volume(volume_name, name));
     claim["metadata"]["labels"] = json!({"app": "x"});
@@ -141,7 +141,7 @@ pub(crate) fn labelled(name: &str, volume_name: &str, handle: &str) -> (Value, V
     (claim, volume)
 }
 
-/// Status of a group's content whose two snapshots were taken.
+/// Status of a group's content after both snapshots were taken.
 pub(crate) fn taken_group(ready: bool) -> Value {
     json!({
         "volumeGroupSnapshotHandle": "grp-1", "readyToUse": ready,

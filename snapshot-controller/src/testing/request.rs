@@ -1,4 +1,4 @@
-//! What requests do to the model API server, and how rows show them.
+//! Executes requests on the model API server, and formats them for the tests' rows.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::server::{Kind, Server, finalizers, refused};
 use crate::model::Text;
 use crate::plan::request::{ApiError, Object, Reply, Request, Write};
 
-/// The first moment of the tests, as everything here takes no time.
+/// The time of all tests; work takes none.
 pub(crate) fn now() -> Now {
     Now {
         instant: Instant::now(),
@@ -20,7 +20,7 @@ pub(crate) fn now() -> Now {
     }
 }
 
-/// What a request does.
+/// Executes a request.
 pub(crate) fn apply(server: &mut Server, request: &Request) -> Result<Text, ApiError> {
     let result = match request {
         Request::Get(Object::Claims(namespace, selector)) => {
@@ -39,7 +39,7 @@ pub(crate) fn apply(server: &mut Server, request: &Request) -> Result<Text, ApiE
     result.map_err(refused)
 }
 
-/// What a request comes back as.
+/// The reply to a request with this result.
 pub(crate) fn answered(request: Request, came: Result<Text, ApiError>) -> Reply {
     match (request, came) {
         (Request::Get(of @ (Object::Claim(_) | Object::Claims(..))), Ok(json)) => {
@@ -63,7 +63,7 @@ pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {
     }
 }
 
-/// A request as a row shows it: versions left out, long words short.
+/// A request as rows show it: without versions, with long words abbreviated.
 pub(crate) fn line(request: &Request) -> String {
     let what = |of: &Object| {
         let (kind, key) = kind_and_key(of);
@@ -115,7 +115,7 @@ pub(crate) fn line(request: &Request) -> String {
     short.fold(line, |line, (long, short)| line.replace(long, short))
 }
 
-/// A patch without the object's version and UID.
+/// A patch without preconditions on version and UID.
 fn shown(patch: &Patch) -> Value {
     let mut patch = patch.body().clone();
     if let Some(metadata) = patch["metadata"].as_object_mut() {

@@ -1,4 +1,4 @@
-//! The model API server of the tests: which kinds it has, and how its refusals read here.
+//! The model API server of the tests: its kinds, and its refusals as [`ApiError`]s.
 
 use sidecar_testkit::sim::server as model;
 
@@ -44,7 +44,7 @@ pub(crate) fn error(refusal: Refusal, message: impl Into<String>) -> ApiError {
     }
 }
 
-/// A refusal as the controller is told of it.
+/// A refusal as the controller's API error.
 pub(crate) fn refused(refusal: model::Refused) -> ApiError {
     let kind = match refusal.why {
         model::Why::NotFound => Refusal::NotFound,

@@ -51,7 +51,7 @@ async fn c_6_kinds_that_come_later_are_waited_for() {
     process
         .says("Cannot list a kind of the snapshot API yet")
         .await;
-    // The server answers meanwhile.
+    // The HTTP server answers meanwhile.
     assert_eq!(get(&address, "/metrics").await.0, 200);
     sleep(Duration::from_secs(2)).await;
     let kind = |resource, name| {

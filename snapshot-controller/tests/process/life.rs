@@ -189,7 +189,7 @@ async fn c_83_a_claim_of_nobody_is_let_go_at_the_start() {
     drop(process);
 }
 
-/// Kills the process right after so many of its writes, and starts it again.
+/// Kills the process after this many of its writes, and starts it again.
 async fn killed_after(writes: usize) {
     let stage = Stage::new().await;
     let process = stage.working(&[]).await;

@@ -31,6 +31,6 @@ async fn o_90_a_snapshot_that_gets_ready_after_a_restart_is_one_sample() {
     until_metrics(&address, &count("snapshot_ready")).await;
     stage.api.delete("volumesnapshots", "ns/s1");
     stage.lets_go(&content).await;
-    // Nothing is left by then that knows the driver.
+    // By then no object is left that knows the driver.
     until_metrics(&address, &count("snapshot_deleted")).await;
 }

@@ -1,4 +1,4 @@
-//! The built program as its surroundings see it: command line, API server, HTTP, signals.
+//! The built program, seen from outside: command line, API server, HTTP, signals.
 //!
 //! The test plays the sidecar. A test that covers a row of the specification carries its number.
 

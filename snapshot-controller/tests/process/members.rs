@@ -120,7 +120,7 @@ async fn g_18_g_19_members_are_there_before_the_group_is_ready_and_stay_ready() 
         content["status"]["readyToUse"] = true.into();
     });
     until_members_are_ready(&stage).await;
-    // The sidecar looks at the group again, and it is still not ready.
+    // The sidecar checks the group again, which is still not ready.
     for size in [1, 2] {
         stage.api.edit(CONTENTS, &of, |content| {
             content["metadata"]["labels"] = json!({"look": format!("{size}")});

@@ -30,7 +30,7 @@ async fn c_87_c_88_c_89_what_is_measured() {
     stage.api.delete("volumesnapshots", "ns/s1");
     stage.lets_go(&content).await;
     until_metrics(&address, &series("DeleteSnapshot", "success", 1)).await;
-    // The VolumeSnapshot is deleted in the middle of an attempt, which goes on with the deletion.
+    // The VolumeSnapshot is deleted during an attempt, which goes on to handle the deletion.
     let gate = Gate::new();
     let path = "*/volumesnapshots/s2/status";
     stage.api.fault(Fault::on("PATCH", path).hold(&gate));
