@@ -483,12 +483,11 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
             let metrics = sidecar_testkit::http::get(&node.address, "/metrics")
                 .await
                 .body;
-            let count = metrics
-                .split_once("startup_taint_failures_total ")
-                .map(|it| it.1);
-            count.is_some_and(|rest| !rest.starts_with('0'))
+            let mut values = metrics
+                .lines()
+                .filter_map(|line| line.strip_prefix("csi_sidecar_startup_taint_failures_total "));
+            values.next().is_some_and(|count| count != "0")
         };
-        // The family's help comes first.
         until("failures are counted", failures).await;
         // A rule that is added takes effect.
         cluster.api.allow_only([
