@@ -282,7 +282,7 @@ fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
             }
             if own == driver {
                 cluster.has_driver = true;
-                if !TRANSLATOR.tells_apart(driver) {
+                if !TRANSLATOR.identifies_volumes_of(driver) {
                     let doubt = format!(
                         "volumes of the in-tree plugin such as {object} have other handles in {driver}"
                     );

@@ -315,5 +315,5 @@ pub enum Identity {
     Part(char, usize),
     /// `projects/<p>/zones/<z>/disks/<d>` or `projects/<p>/regions/<r>/disks/<d>` of the same disk, unless their
     /// projects, zones or regions are known to differ.
-    Place,
+    DiskPath,
 }

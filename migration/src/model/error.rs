@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Error of a translation: the object, the field, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{cause} ({}{})", self.place(), self.way_out())]
+#[error("{cause} ({}{})", self.location(), self.advice())]
 pub struct Error {
     /// Kind and name of the object; empty where only a name was to be translated.
     pub object: String,
@@ -191,7 +191,7 @@ impl Error {
         self
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         let parts = [&self.object, &self.field].into_iter();
         let parts = parts.filter(|part| !part.is_empty());
         parts.map(|part| format!("{part}: ")).collect()
@@ -199,7 +199,7 @@ impl Error {
 
     /// The remedy, as advice to users.
     #[must_use]
-    pub fn way_out(&self) -> &'static str {
+    pub fn advice(&self) -> &'static str {
         match self.cause {
             Cause::NoVolume | Cause::NoCsiVolume | Cause::NeitherVolume => "give a volume",
             Cause::NoSource(_)

@@ -46,9 +46,9 @@ fn name<'a>(uri: &'a str, spelling: &str, words: [&str; 3]) -> Option<&'a str> {
     let [first, second, last] = words;
     let mut start = 0;
     for line in spelling.split('\n') {
-        let places = occurrences(line, last);
-        let place = places.into_iter().rev().find(|(_, end)| *end < line.len());
-        if let Some((at, end)) = place
+        let found = occurrences(line, last);
+        let found = found.into_iter().rev().find(|(_, end)| *end < line.len());
+        if let Some((at, end)) = found
             && let Some((_, rest)) = line.get(..at).and_then(|rest| rest.split_once(first))
             && rest.contains(second)
         {
@@ -77,9 +77,9 @@ fn occurrences(line: &str, word: &str) -> Vec<(usize, usize)> {
 
 /// The storage account in the name of a Secret; the whole name if it does not have that form.
 pub(super) fn account(secret: &str) -> &str {
-    const BEFORE: &str = "azure-storage-account-";
-    let accounts = secret.match_indices(BEFORE).filter_map(|(at, _)| {
-        let line = secret.get(at + BEFORE.len()..)?.split('\n').next()?;
+    const SECRET_PREFIX: &str = "azure-storage-account-";
+    let accounts = secret.match_indices(SECRET_PREFIX).filter_map(|(at, _)| {
+        let line = secret.get(at + SECRET_PREFIX.len()..)?.split('\n').next()?;
         let (account, _) = line.rsplit_once("-secret")?;
         (!account.is_empty()).then_some(account)
     });

@@ -48,21 +48,21 @@ pub(super) fn parameters(
     let mut out = BTreeMap::new();
     let mut added: Vec<(&str, &str)> = rules.added.to_vec();
     for (key, value) in parameters {
-        let mut say = |key: &str| out.insert(key.to_owned(), value.clone());
+        let mut insert = |key: &str| out.insert(key.to_owned(), value.clone());
         match rule(rules, key) {
             Some(Parameter::Zone | Parameter::Zones) => {}
             Some(Parameter::Renamed(to)) => {
-                say(to);
+                insert(to);
             }
             Some(Parameter::Spread(keys)) => keys.iter().for_each(|to| {
-                say(to);
+                insert(to);
             }),
             Some(Parameter::With(other, of)) => {
                 added.push((other, of));
-                say(key);
+                insert(key);
             }
             None if rules.keep_others => {
-                say(key);
+                insert(key);
             }
             None => {}
         }
@@ -74,14 +74,14 @@ pub(super) fn parameters(
 
 /// The zones in the parameters; there may be one without a name.
 fn zones(rules: &ClassRules, parameters: &BTreeMap<String, String>) -> Option<Vec<String>> {
-    let mut said = parameters
+    let mut zones = parameters
         .iter()
         .filter_map(|(key, value)| match rule(rules, key)? {
             Parameter::Zone => Some(vec![value.clone()]),
             Parameter::Zones => Some(listed(value)),
             Parameter::Renamed(_) | Parameter::Spread(_) | Parameter::With(..) => None,
         });
-    said.next_back()
+    zones.next_back()
 }
 
 fn listed(value: &str) -> Vec<String> {

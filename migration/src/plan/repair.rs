@@ -8,16 +8,16 @@ use crate::model::keys::UNSPECIFIED;
 pub(super) fn repaired(rules: &Repair, handle: &str, node: &str) -> Result<String, Cause> {
     let of_handle = parts(rules, "volume handle", handle)?;
     let part = |at: usize| of_handle.get(at).copied().unwrap_or_default();
-    let (project, regionality, place, disk) = (part(1), part(2), part(3), part(5));
+    let (project, regionality, zone_or_region, disk) = (part(1), part(2), part(3), part(5));
     if project != UNSPECIFIED {
         return Ok(handle.to_owned());
     }
     let of_node = parts(rules, "node handle", node)?;
     let of_node = |at: usize| of_node.get(at).copied().unwrap_or_default();
     let (project, zone) = (of_node(1), of_node(3));
-    let known = place != UNSPECIFIED;
-    let place = match regionality {
-        "zones" | "regions" if known => place.to_owned(),
+    let known = zone_or_region != UNSPECIFIED;
+    let zone_or_region = match regionality {
+        "zones" | "regions" if known => zone_or_region.to_owned(),
         "zones" => zone.to_owned(),
         "regions" => zone::region(rules.zone, [zone]).map_err(|why| {
             let zone = zone.to_owned();
@@ -26,7 +26,7 @@ pub(super) fn repaired(rules: &Repair, handle: &str, node: &str) -> Result<Strin
         other => return Err(Cause::Regionality(other.to_owned())),
     };
     Ok(format!(
-        "projects/{project}/{regionality}/{place}/disks/{disk}"
+        "projects/{project}/{regionality}/{zone_or_region}/disks/{disk}"
     ))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn may_be_one<'a>(identity: Identity, one: &'a str, other: &'a str) -
             let (one, other) = part(separator, at);
             one.is_some() && one == other
         }
-        Identity::Place => {
+        Identity::DiskPath => {
             let (disk, other_disk) = part('/', 5);
             let (kind, other_kind) = part('/', 2);
             // The driver may name one zone for a disk of a region, so that these are not compared.

@@ -98,9 +98,9 @@ fn value(origin: Origin, csi: &Section<'_>) -> Result<Option<Value>, Error> {
         Origin::Number { key, may_be_empty } => match attribute(key)? {
             None => None,
             Some("") if may_be_empty => None,
-            Some(said) => {
+            Some(value) => {
                 let path = format!("volumeAttributes[{key}]");
-                let number = number(said).map_err(|cause| csi.error(&path, cause))?;
+                let number = number(value).map_err(|cause| csi.error(&path, cause))?;
                 (number != 0).then(|| number.into())
             }
         },
@@ -119,11 +119,11 @@ fn value(origin: Origin, csi: &Section<'_>) -> Result<Option<Value>, Error> {
     })
 }
 
-fn number(said: &str) -> Result<i32, Cause> {
-    let digits = said.strip_prefix(['+', '-']).unwrap_or(said);
+fn number(value: &str) -> Result<i32, Cause> {
+    let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     let too_large = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    said.parse().map_err(|_| {
-        let value = said.to_owned();
+    value.parse().map_err(|_| {
+        let value = value.to_owned();
         Cause::Partition { value, too_large }
     })
 }

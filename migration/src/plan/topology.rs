@@ -88,10 +88,10 @@ fn adopt(volume: &mut Value, from: &str, to: &str, form: ZoneLabel) {
     if !values(volume, from).is_empty() {
         return rename(volume, from, to);
     }
-    let said = lookup(volume, "labels", from).unwrap_or_default();
+    let label = lookup(volume, "labels", from).unwrap_or_default();
     let parts: Vec<&str> = match form {
-        ZoneLabel::Joined => said.split(LABEL_SEPARATOR).collect(),
-        ZoneLabel::One => vec![said],
+        ZoneLabel::Joined => label.split(LABEL_SEPARATOR).collect(),
+        ZoneLabel::One => vec![label],
     };
     let parts = parts.into_iter().map(str::trim);
     let zones: BTreeSet<&str> = parts.filter(|part| !part.is_empty()).collect();

@@ -122,9 +122,9 @@ impl<'a> Translator<'a> {
         let Some(csi) = restore::source(volume) else {
             return Err(Error::at("spec.csi", Cause::NoCsiVolume).of(VOLUME, name(volume)));
         };
-        let translated = csi.text_or_empty("driver").and_then(|said| {
-            let Some(driver) = self.driver(said) else {
-                let cause = Cause::NoPluginForVolumeOf(said.to_owned());
+        let translated = csi.text_or_empty("driver").and_then(|driver_name| {
+            let Some(driver) = self.driver(driver_name) else {
+                let cause = Cause::NoPluginForVolumeOf(driver_name.to_owned());
                 return Err(csi.error("driver", cause));
             };
             restore::to_in_tree(driver, volume, &csi)
@@ -190,7 +190,7 @@ impl<'a> Translator<'a> {
 
     /// Whether the plugin's source identifies a volume of `driver`.
     #[must_use]
-    pub fn tells_apart(&self, driver: &str) -> bool {
+    pub fn identifies_volumes_of(&self, driver: &str) -> bool {
         let identity = self.driver(driver).map(|known| known.identity);
         !matches!(identity, Some(Identity::Elsewhere))
     }
@@ -279,7 +279,10 @@ mod tests {
                 assert_eq!(found, expected, "{driver}: {one} {other}");
             }
         }
-        assert!(TRANSLATOR.tells_apart(GCE) && TRANSLATOR.tells_apart("hostpath.csi.k8s.io"));
-        assert!(!TRANSLATOR.tells_apart("csi.vsphere.vmware.com"));
+        assert!(
+            TRANSLATOR.identifies_volumes_of(GCE)
+                && TRANSLATOR.identifies_volumes_of("hostpath.csi.k8s.io")
+        );
+        assert!(!TRANSLATOR.identifies_volumes_of("csi.vsphere.vmware.com"));
     }
 }

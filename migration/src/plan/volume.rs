@@ -72,14 +72,14 @@ pub(super) fn csi(
             }
         }
     }
-    let mut said = Map::new();
+    let mut values = Map::new();
     for (key, attribute) in attributes {
         if let Some(value) = value(*attribute, source)? {
-            said.insert((*key).to_owned(), value.into());
+            values.insert((*key).to_owned(), value.into());
         }
     }
-    if !said.is_empty() {
-        csi.insert("volumeAttributes".to_owned(), said.into());
+    if !values.is_empty() {
+        csi.insert("volumeAttributes".to_owned(), values.into());
     }
     secrets(rules.secrets, context, &mut csi)?;
     Ok(csi)
@@ -114,10 +114,10 @@ fn secrets(secrets: Secrets, context: &Context<'_>, csi: &mut Object) -> Result<
             namespace,
             references,
         } => {
-            let said = |key| lookup(context.volume, "annotations", key);
+            let annotation = |key| lookup(context.volume, "annotations", key);
             // A Secret without name or namespace cannot be read: empty counts as absent.
-            let said = |key| said(key).filter(|text| !text.is_empty());
-            if let (Some(name), Some(namespace)) = (said(name), said(namespace)) {
+            let annotation = |key| annotation(key).filter(|text| !text.is_empty());
+            if let (Some(name), Some(namespace)) = (annotation(name), annotation(namespace)) {
                 let secret = json!({"name": name, "namespace": namespace});
                 let references = references.iter().map(|one| (*one).to_owned());
                 csi.extend(references.map(|one| (one, secret.clone())));

@@ -104,9 +104,9 @@ fn objects(request: &Value, ours: &Value, theirs: &Value) -> Verdict {
         };
     }
     let annotations = &request["pv"]["metadata"]["annotations"];
-    let said = ["name", "namespace"]
+    let texts = ["name", "namespace"]
         .map(|what| &annotations[format!("openstorage.io/auth-secret-{what}")]);
-    if said.iter().any(|said| *said == "") && said.iter().all(|said| said.is_string()) {
+    if texts.iter().any(|text| *text == "") && texts.iter().all(|text| text.is_string()) {
         let csi = theirs["spec"]["csi"].as_object_mut();
         csi.unwrap_or(&mut Map::new())
             .retain(|field, _| !field.ends_with("SecretRef"));
@@ -120,25 +120,25 @@ fn objects(request: &Value, ours: &Value, theirs: &Value) -> Verdict {
 /// Applies our rules for the parameter `zones` to the zones of upstream's class, if they come from it.
 fn clean_zones(request: &Value, class: &mut Value) {
     let parameters = request["class"]["parameters"].as_object();
-    let mut said = parameters
+    let mut given = parameters
         .into_iter()
         .flatten()
         .filter(|(key, _)| key.eq_ignore_ascii_case("zones"));
     let values = class.pointer_mut("/allowedTopologies/0/matchLabelExpressions/0/values");
-    let (Some((_, said)), Some(values)) = (said.next_back(), values) else {
+    let (Some((_, given)), Some(values)) = (given.next_back(), values) else {
         return;
     };
     // For Azure numbers are not zones.
     let azure = request["plugin"] == "kubernetes.io/azure-disk";
     let number = |zone: &str| azure && zone.bytes().all(|byte| byte.is_ascii_digit());
     let named = |zone: &str| Value::from(if number(zone) { "" } else { zone });
-    let said = said.as_str().unwrap_or_default();
-    let raw: Vec<Value> = said.split(',').map(named).collect();
+    let given = given.as_str().unwrap_or_default();
+    let raw: Vec<Value> = given.split(',').map(named).collect();
     if *values != Value::from(raw) {
         return;
     }
     let mut zones: Vec<&str> = Vec::new();
-    for zone in said
+    for zone in given
         .split(',')
         .map(str::trim)
         .filter(|zone| !zone.is_empty())

@@ -21,8 +21,8 @@ const OBJECTS: u64 = 20_000;
 const SHOWN: usize = 3;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
-    let said = std::env::var(variable);
-    said.map_or(otherwise, |said| said.parse().unwrap())
+    let value = std::env::var(variable);
+    value.map_or(otherwise, |value| value.parse().unwrap())
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn compare(program: &Path, driver: &'static Driver, objects: u64, seed: u64) -> 
             *found.entry(verdict).or_insert(0_u64) += 1;
         });
         println!("{:<30} {op:<10} {found:?}", driver.plugin);
-        told(driver, op, objects, &found);
+        report(driver, op, objects, &found);
     }
     faults
 }
 
 /// Objects that cannot be translated prove little: a good part must be translated.
-fn told(driver: &Driver, op: &str, objects: u64, found: &BTreeMap<Verdict, u64>) {
+fn report(driver: &Driver, op: &str, objects: u64, found: &BTreeMap<Verdict, u64>) {
     let same = found.get(&Verdict::Same).copied().unwrap_or_default();
     let answers: u64 = found.values().sum();
     assert_eq!(answers, objects, "{} {op}", driver.plugin);

@@ -263,14 +263,14 @@ fn restored(all: &mut Mutants) {
             put,
         );
         // Empty text equals an absent field, except for pointers.
-        let told = match field.otherwise {
+        let counts = match field.otherwise {
             Otherwise::Omit => false,
             Otherwise::Text(text) => {
                 !text.is_empty() || of.source == "azureDisk" && field.field == "fsType"
             }
             Otherwise::False => true,
         };
-        if told {
+        if counts {
             all.one(&format!("{} is omitted", field.field), |driver| {
                 let mut fields = driver.to_in_tree.fields.to_vec();
                 fields[at].otherwise = Otherwise::Omit;

@@ -99,7 +99,7 @@ fn objects_of_another_shape_are_refused_or_translated_and_never_end_the_program(
                 }
                 if let Err(error) = answer(&TRANSLATOR, &request) {
                     let text = error.to_string();
-                    assert!(text.ends_with(&format!("{})", error.way_out())), "{text}");
+                    assert!(text.ends_with(&format!("{})", error.advice())), "{text}");
                     refused += usize::from(text.starts_with("not a "));
                 }
             }

@@ -165,7 +165,7 @@ impl VolumeDetail {
     #[must_use]
     pub fn has_other_id(&self, driver: &str) -> bool {
         let in_tree = matches!(self.source, Source::InTree(_));
-        in_tree && self.driver() == Some(driver) && !TRANSLATOR.tells_apart(driver)
+        in_tree && self.driver() == Some(driver) && !TRANSLATOR.identifies_volumes_of(driver)
     }
 
     /// Whether it is being deleted together with its volume. The volume of a bound PersistentVolume is not deleted,

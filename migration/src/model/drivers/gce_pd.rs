@@ -82,5 +82,5 @@ pub const GCE_PD: Driver = Driver {
         parts: 6,
         zone: ZoneForm::Gce,
     }),
-    identity: Identity::Place,
+    identity: Identity::DiskPath,
 };
