@@ -37,7 +37,7 @@ use crate::work::driver::{DriverView, OwnNode};
 use crate::work::events::Events;
 use crate::work::executor::{self, Engine, Executor, Pacing};
 use crate::work::journal::{Keeper, keep_journal, not_to_be_opened, recover};
-use crate::work::metrics::{Metrics, Room};
+use crate::work::metrics::{CapacityMetrics, Metrics};
 use crate::work::protection::sweep_snapshots;
 
 mod journal;
@@ -72,7 +72,7 @@ pub(crate) struct CapacityProducer {
     pub(crate) producer: Producer,
     /// Rate limit of this producer alone.
     pub(crate) rate: Rate,
-    pub(crate) room: Room,
+    pub(crate) metrics: CapacityMetrics,
 }
 
 /// Works until a signal comes, then finishes the running attempts.
@@ -109,7 +109,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         retry_max: config.retry_max,
     };
     let segment = parts.node.map(|node| Term::from_csi(&node.topology));
-    let places = match (&config.settings.node, &segment) {
+    let topology = match (&config.settings.node, &segment) {
         (Some(deployment), Some(segment)) => TopologyIndex::of_node(&deployment.name, segment),
         (_, _) => TopologyIndex::default(),
     };
@@ -123,7 +123,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
             ..config.settings.clone()
         },
         retention: pacing.retry_max,
-        places,
+        topology,
         node: segment
             .filter(|segment| !segment.is_empty())
             .map(|segment| {
@@ -165,13 +165,13 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
             classes: informers.classes.clone(),
             strings: informers.strings.clone(),
             queues: seat.queues(),
-            metrics: &producer.room,
+            metrics: &producer.metrics,
         });
         let capacity = capacity?;
         capacity.queue.depends_on(&seat.process.server);
         engine.shell().capacity.get_or_init(|| capacity);
     }
-    show_doubts(parts, &engine);
+    report_unknown_outcomes(parts, &engine);
     Ok(engine)
 }
 
@@ -183,16 +183,16 @@ fn measured(parts: &Parts<'_>, driver: &str) -> Lifecycle {
 }
 
 /// Gauges of calls with unknown outcome, read from the in-flight state when they are scraped.
-fn show_doubts(parts: &Parts<'_>, engine: &Arc<Engine>) {
+fn report_unknown_outcomes(parts: &Parts<'_>, engine: &Arc<Engine>) {
     let engine = Arc::downgrade(engine);
-    parts.metrics.in_doubt.read_from(move || {
+    parts.metrics.unknown_outcomes.read_from(move || {
         let engine = engine.upgrade()?;
         let now = Instant::now().into_std();
         engine.turn(|provisioner, _| {
-            let doubts = provisioner.in_flight().doubts();
-            let ages = doubts.flat_map(|(_, doubt)| {
-                let age = now.saturating_duration_since(doubt.since);
-                doubt.requests().map(move |_| age)
+            let pending = provisioner.in_flight().pending_creates();
+            let ages = pending.flat_map(|(_, pending)| {
+                let age = now.saturating_duration_since(pending.since);
+                pending.requests().map(move |_| age)
             });
             (Some(ages.collect()), Due::default())
         })
@@ -333,7 +333,7 @@ async fn produce(engine: &Engine) {
     if let Some(capacity) = engine.shell().capacity.get() {
         let segments = || {
             engine.turn(|provisioner, _| {
-                let segments = provisioner.places().segments();
+                let segments = provisioner.topology().segments();
                 (segments.cloned().collect(), Due::default())
             })
         };

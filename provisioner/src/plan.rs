@@ -6,7 +6,7 @@
 //! | file | decides |
 //! |---|---|
 //! | `attached` | which volumes VolumeAttachments name |
-//! | `capacity` | how much room there is where, for the scheduler |
+//! | `capacity` | the free capacity per class and topology segment, for the scheduler |
 //! | `claim` | the next step for a claim that needs a volume |
 //! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
 //! | `edit` | changes of claims and snapshots |
@@ -30,7 +30,7 @@
 //! | `select` | whether a claim is this driver's, and now |
 //! | `settings` | what the command line says about decisions |
 //! | `source` | snapshots and clones |
-//! | `topology` | in which places of the cluster a volume may be |
+//! | `topology` | in which segments of the cluster a volume may be |
 //! | `fairness` | whose turn it is when workers are scarce |
 //! | `view` | what that decision looks at |
 

@@ -19,7 +19,7 @@ use crate::plan::Driver;
 use crate::work::capacity;
 use crate::work::discovery;
 use crate::work::driver::{self as our_driver, DriverView, OwnNode};
-use crate::work::metrics::{Metrics, Room};
+use crate::work::metrics::{CapacityMetrics, Metrics};
 
 /// Runs csi-provisioner.
 ///
@@ -192,7 +192,7 @@ async fn producer(
     Ok(Some(CapacityProducer {
         producer: process.unless_ended(producer).await?,
         rate: capacity.rate,
-        room: Room::new(&process.registry)?,
+        metrics: CapacityMetrics::new(&process.registry)?,
     }))
 }
 

@@ -10,7 +10,7 @@
 //! | `executor` | executes the controller's requests |
 //! | `step` | steps for claims that take more than one request, and their calls to the driver |
 //! | `holders` | finds the PersistentVolume of a volume |
-//! | `telling` | turns notices into log lines, events and metrics |
+//! | `reporting` | turns notices into log lines, events and metrics |
 //! | `journal` | the provisioning journal at the API server |
 //! | `attributes` | polls VolumeAttributesClasses that claims wait for |
 //! | `protection` | removes finalizers from snapshots |
@@ -31,5 +31,5 @@ pub mod journal;
 pub mod metrics;
 pub mod protection;
 pub mod record;
+mod reporting;
 mod step;
-mod telling;

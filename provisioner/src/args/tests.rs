@@ -104,9 +104,9 @@ fn rows_1_to_9_19_20_and_25_errors_and_their_codes() {
     for &(row, line, on_node, code, text) in ENDS {
         let environment = if on_node { &node } else { &none };
         let exit = decided(line, environment).unwrap_err();
-        let said = format!("{}{}", exit.stderr, exit.error.unwrap_or_default());
-        assert_eq!(exit.code, code, "row {row}: {said}");
-        assert!(said.contains(text), "row {row}: {said}");
+        let output = format!("{}{}", exit.stderr, exit.error.unwrap_or_default());
+        assert_eq!(exit.code, code, "row {row}: {output}");
+        assert!(output.contains(text), "row {row}: {output}");
     }
     assert_eq!(
         decided("--version", &none).unwrap(),

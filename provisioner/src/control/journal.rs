@@ -16,13 +16,13 @@ fn namespace(config: &Config) -> Option<String> {
     let pod = std::env::var("POD_NAMESPACE").ok();
     let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
     let flag = &config.lease_namespace;
-    let told = [Some(flag), pod.as_ref(), file.as_ref()];
-    let told = told
+    let configured = [Some(flag), pod.as_ref(), file.as_ref()];
+    let configured = configured
         .into_iter()
         .flatten()
         .any(|text| !text.trim().is_empty());
     let namespace = names::namespace(flag, pod.as_deref(), file.as_deref());
-    (told || config.election.is_some()).then_some(namespace)
+    (configured || config.election.is_some()).then_some(namespace)
 }
 
 /// The provisioning journal, if it is enabled and the process may write it.

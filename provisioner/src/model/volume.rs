@@ -409,7 +409,7 @@ mod tests {
             })),
             ..VolumeDetail::default()
         };
-        let unsaid = VolumeDetail {
+        let untranslatable = VolumeDetail {
             source: Source::InTree(Box::new(InTree {
                 driver: GCE,
                 csi: Err("no".into()),
@@ -430,8 +430,14 @@ mod tests {
             ),
             ("in-tree", in_tree(GCE, unspecified), GCE, disk, true),
             ("for another", in_tree(GCE, disk), FILE, disk, false),
-            ("cannot be said", unsaid.clone(), GCE, disk, true),
-            ("cannot be said, for another", unsaid, FILE, disk, false),
+            ("cannot be said", untranslatable.clone(), GCE, disk, true),
+            (
+                "cannot be said, for another",
+                untranslatable,
+                FILE,
+                disk,
+                false,
+            ),
             ("no source", VolumeDetail::default(), GCE, disk, false),
             (
                 "a share",

@@ -35,8 +35,8 @@ impl Attached {
         let Some(nodes) = self.nodes.get_mut(&attachment.volume) else {
             return;
         };
-        if let Some(place) = nodes.iter().position(|node| *node == attachment.node) {
-            nodes.swap_remove(place);
+        if let Some(index) = nodes.iter().position(|node| *node == attachment.node) {
+            nodes.swap_remove(index);
         }
         if nodes.is_empty() {
             self.nodes.remove(&attachment.volume);

@@ -14,7 +14,7 @@ mod object;
 mod owner;
 mod trigger;
 
-pub use desired_objects::{Book, Figures, Item, Task};
+pub use desired_objects::{DesiredObjects, Figures, Item, Task};
 pub use name::managed_by;
-pub use object::{Negative, Producer, Room, Step, request};
+pub use object::{FreeCapacity, Negative, Producer, Step, request};
 pub use owner::{Met, Next, NoController, Owner, Walk, Wanted};

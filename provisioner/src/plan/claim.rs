@@ -11,9 +11,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `step` | the steps of an attempt, its announcements and its end |
-//! | `prepare`, `place` | the CreateVolume request |
+//! | `prepare`, `accessibility` | the CreateVolume request |
 //! | `fold` | the effect of replies on the attempt |
-//! | `namesake` | the claim that a PersistentVolume of the volume's name belongs to |
+//! | `existing_pv` | the claim that a PersistentVolume of the volume's name belongs to |
 //! | `ending` | the writes after the driver's answer or a failure |
 //! | `failure` | the possible failures and their consequences |
 
@@ -36,11 +36,11 @@ use super::topology::{Entry, TopologyIndex};
 use super::view::View;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 
+mod accessibility;
 mod ending;
+mod existing_pv;
 mod failure;
 mod fold;
-mod namesake;
-mod place;
 mod prepare;
 mod step;
 
@@ -50,15 +50,15 @@ pub use step::{Announcement, ClaimReply, ClaimStep, End, Step};
 /// One attempt to give a claim its volume: the progress and the replies so far, which the API objects do not show.
 pub struct Attempt {
     /// The pinned request: sent before, and must be sent again.
-    frozen: Option<Arc<PinnedRequest>>,
+    pinned: Option<Arc<PinnedRequest>>,
     /// An earlier call with it ended without an answer.
-    doubted: bool,
+    outcome_unknown: bool,
     /// Requests that an earlier process sent.
-    inherited: Vec<Arc<PinnedRequest>>,
+    sent_earlier: Vec<Arc<PinnedRequest>>,
     /// The pinned request is an old, unsettled one. Whatever its result, today's request is tried next.
-    recalled: bool,
+    was_unsettled: bool,
     /// Other unsettled requests: sent before, and may have made a volume.
-    owed: Vec<Arc<PinnedRequest>>,
+    unsettled: Vec<Arc<PinnedRequest>>,
     /// The node of the last request, if it is gone and no event has announced that yet.
     left: Option<String>,
     /// The claim is gone, or has a volume.
@@ -66,11 +66,11 @@ pub struct Attempt {
     /// The claim was re-read from the API server during this attempt.
     owner_known: bool,
     /// The claim needs no volume any more: its unsettled requests are repeated, one after the other.
-    repaying: bool,
+    settling: bool,
     /// A volume of an earlier attempt whose PersistentVolume is not saved yet.
     unsaved: Option<Unsaved>,
     /// All PersistentVolumes were searched, and none refers to the volume in `unsaved`.
-    sought: bool,
+    searched: bool,
     loaded: Loaded,
     announced: bool,
     source_protected: bool,
@@ -94,7 +94,7 @@ struct Loaded {
     claim: Option<Box<Claim>>,
     volume: Option<Box<VolumeDetail>>,
     /// The PersistentVolume with the volume's name.
-    namesake: Option<Box<VolumeDetail>>,
+    existing_pv: Option<Box<VolumeDetail>>,
     /// With the name under which it was read.
     attributes: Option<(Text, Box<AttributesClass>)>,
     /// With the reference by which it was read.
@@ -112,18 +112,18 @@ struct Concluded {
 enum Reached {
     Start,
     /// The driver returned an unusable volume.
-    Bad(Unusable),
+    Unusable(Unusable),
     /// An unsettled request was repeated, and the driver returned this volume. The second field is the next milestone,
     /// unless there is a PersistentVolume of the name.
-    Held(Identity, Box<Reached>),
+    Returned(Identity, Box<Reached>),
     /// An unsettled request was repeated, and the driver has another volume of the name.
-    Taken(RpcError),
+    NameInUse(RpcError),
     /// The volume of the unsettled request has a PersistentVolume, or no such volume exists.
-    Repaid,
+    Settled,
     /// The driver returned the volume.
     Made,
     /// A PersistentVolume of the name exists.
-    Named,
+    PvExists,
     /// The PersistentVolume is saved.
     Saved,
     /// The attempt failed.
@@ -159,30 +159,31 @@ impl Attempt {
     /// volume: it exists, and no volume is bound to it.
     #[must_use]
     pub fn new(start: in_flight::Start<PinnedRequest>, needed: bool) -> Self {
-        let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), Vec::new());
-        let mut recalled = false;
-        if let Some(doubt) = start.doubt {
-            (frozen, owed, inherited) = (doubt.pinned, doubt.owed, doubt.inherited);
-            recalled = doubt.recalled;
+        let (mut pinned, mut unsettled, mut sent_earlier) = (None, Vec::new(), Vec::new());
+        let mut was_unsettled = false;
+        if let Some(pending) = start.pending {
+            (pinned, unsettled, sent_earlier) =
+                (pending.pinned, pending.unsettled, pending.sent_earlier);
+            was_unsettled = pending.was_unsettled;
         }
-        let repaying = !needed && !owed.is_empty();
-        if repaying && start.unsaved.is_none() {
+        let settling = !needed && !unsettled.is_empty();
+        if settling && start.unsaved.is_none() {
             // A request whose call had no answer must not delay the others.
-            owed.extend(frozen.take());
-            frozen = Some(owed.remove(0));
+            unsettled.extend(pinned.take());
+            pinned = Some(unsettled.remove(0));
         }
         Self {
-            doubted: frozen.is_some(),
-            frozen,
-            inherited,
-            recalled,
-            owed,
+            outcome_unknown: pinned.is_some(),
+            pinned,
+            sent_earlier,
+            was_unsettled,
+            unsettled,
             left: None,
             needless: !needed,
             owner_known: false,
-            repaying,
+            settling,
             unsaved: start.unsaved,
-            sought: false,
+            searched: false,
             loaded: Loaded::default(),
             announced: false,
             source_protected: false,
@@ -197,21 +198,21 @@ impl Attempt {
 
     /// Gives up the pinned request if its node is gone and `claim` is not for that node any more: the driver may never
     /// answer there. The request becomes an unsettled one.
-    pub fn leave(&mut self, claim: &Claim, places: &TopologyIndex) {
+    pub fn leave(&mut self, claim: &Claim, topology: &TopologyIndex) {
         let left = |asked: &mut Arc<PinnedRequest>| {
             let node = &*asked.node;
             !node.is_empty()
                 && node != claim.selected_node()
-                && *places.driver(node) == Entry::NoCsiNode
+                && *topology.driver(node) == Entry::NoCsiNode
         };
         // An old unsettled request is tried again wherever its node is.
-        if self.needless || self.recalled || self.unsaved.is_some() {
+        if self.needless || self.was_unsettled || self.unsaved.is_some() {
             return;
         }
-        if let Some(asked) = self.frozen.take_if(left) {
-            self.doubted = false;
+        if let Some(asked) = self.pinned.take_if(left) {
+            self.outcome_unknown = false;
             self.left = Some(asked.node.clone());
-            self.owed.push(asked);
+            self.unsettled.push(asked);
         }
     }
 
@@ -220,8 +221,8 @@ impl Attempt {
     /// # Errors
     /// No volume name can be made.
     pub fn volume_name(&self, claim: &Claim, settings: &Settings) -> Result<String, NameError> {
-        match &self.frozen {
-            Some(frozen) => Ok(frozen.name.clone()),
+        match &self.pinned {
+            Some(pinned) => Ok(pinned.name.clone()),
             None => request::volume_name(settings, &claim.uid),
         }
     }
@@ -235,7 +236,7 @@ impl Attempt {
     /// The pinned request, as soon as it is settled.
     #[must_use]
     pub fn prepared(&self) -> Option<&Arc<PinnedRequest>> {
-        self.frozen.as_ref()
+        self.pinned.as_ref()
     }
 
     /// The next step under `view`.
@@ -247,7 +248,7 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => self.give_up(view, &failure),
             },
-            Reached::Bad(unusable) => match self.discard(view, unusable) {
+            Reached::Unusable(unusable) => match self.discard(view, unusable) {
                 Ok(step) => step,
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => Step::Fail(failure),
@@ -258,9 +259,9 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => self.give_up(view, &failure),
             },
-            Reached::Held(..) | Reached::Taken(_) => self.look_for_namesake(),
-            Reached::Repaid => Step::Done(End::Repaid),
-            Reached::Named => self.compare(),
+            Reached::Returned(..) | Reached::NameInUse(_) => self.find_existing_pv(),
+            Reached::Settled => Step::Done(End::Settled),
+            Reached::PvExists => self.compare(),
             Reached::Saved => self.conclude(view, End::Provisioned),
             Reached::Failed(failure) => self.give_up(view, failure),
         }
@@ -268,22 +269,22 @@ impl Attempt {
 
     /// The steps up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
-        if let Some(frozen) = self.frozen.as_ref().filter(|_| self.doubted)
+        if let Some(pinned) = self.pinned.as_ref().filter(|_| self.outcome_unknown)
             && view.volume_leaves
         {
             // Called now, the driver may recreate the volume that is being deleted.
-            return Err(Failure::Leaving(frozen.name.clone()).into());
+            return Err(Failure::Leaving(pinned.name.clone()).into());
         }
-        if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
+        if view.volume_exists && (self.pinned.is_some() || self.concluded.unselected) {
             if self.unsaved.is_some() {
                 // Either this process created the PersistentVolume and lost the answer, or it refers to another volume.
                 return Ok(self.compare());
             }
-            if !self.repaying {
-                self.look_at_namesake(view)?;
-                let one_of_several = !self.owed.is_empty() || view.settings.node.is_some();
-                return Ok(if self.doubted && one_of_several {
-                    Step::Done(End::Owing)
+            if !self.settling {
+                self.check_existing_pv(view)?;
+                let one_of_several = !self.unsettled.is_empty() || view.settings.node.is_some();
+                return Ok(if self.outcome_unknown && one_of_several {
+                    Step::Done(End::LeftUnsettled)
                 } else {
                     self.conclude(view, End::Exists)
                 });
@@ -291,16 +292,16 @@ impl Attempt {
         }
         self.look_at_owner(view)?;
         if let Some(unsaved) = &self.unsaved {
-            return Ok(if self.needless && !self.sought {
+            return Ok(if self.needless && !self.searched {
                 self.compare()
             } else {
                 Step::Ask(save(unsaved))
             });
         }
-        let prepared = match &self.frozen {
-            Some(frozen) => {
+        let prepared = match &self.pinned {
+            Some(pinned) => {
                 self.announce(view)?;
-                Arc::clone(frozen)
+                Arc::clone(pinned)
             }
             None => Arc::new(self.prepare(view)?),
         };
@@ -315,14 +316,14 @@ impl Attempt {
     }
 
     fn discard(&self, view: &View<'_>, unusable: &Unusable) -> Result<Step, Stop> {
-        let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
+        let reference = self.pinned.as_ref().and_then(|prepared| prepared.secret());
         let request = DeleteVolumeRequest {
             volume_id: unusable.discard().unwrap_or_default().to_owned(),
             secrets: self.secrets(reference.as_ref())?.clone(),
         };
         let intent = |asked| (Arc::clone(asked), self.intent(view.claim, asked));
         let about = Discard {
-            intent: self.frozen.as_ref().map(intent),
+            intent: self.pinned.as_ref().map(intent),
             migrated: unusable.migrated(),
         };
         let call = controller::Call::about(request, about);
@@ -330,7 +331,7 @@ impl Attempt {
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
-        if view.gone || self.repaying {
+        if view.gone || self.settling {
             return Ok(());
         }
         if let Some(node) = &self.left {
@@ -358,16 +359,16 @@ impl Attempt {
     }
 
     fn save(&self, view: &View<'_>) -> Step {
-        let (Some(prepared), Some(volume)) = (&self.frozen, &self.made) else {
+        let (Some(prepared), Some(volume)) = (&self.pinned, &self.made) else {
             // Unreachable: the driver makes no volume without a pinned request.
             return Step::Done(End::NotOurs);
         };
-        let (name, blueprint) = (&prepared.name, &prepared.blueprint);
-        match pv::object(blueprint, name, volume, &view.settings.identity) {
+        let (name, pv_template) = (&prepared.name, &prepared.pv_template);
+        match pv::object(pv_template, name, volume, &view.settings.identity) {
             Ok(object) => Step::Ask(save(&Unsaved {
                 name: name.as_str().into(),
                 object: Arc::new(object),
-                identity: Identity::new(blueprint, name, volume),
+                identity: Identity::new(pv_template, name, volume),
             })),
             // Unreachable: the response was accepted.
             Err(unusable) => Step::Fail(Failure::Unusable(unusable)),

@@ -16,7 +16,7 @@ pub const PACE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// An object is read every second until claims have waited this many seconds for it.
-const PATIENCE: u32 = 16;
+const PAUSE_DIVISOR: u32 = 16;
 
 /// Greatest number of objects per call.
 const AT_ONCE: usize = 8;
@@ -60,7 +60,7 @@ impl ClassPoller {
 
 /// The pause after a read of an object, after this time of waiting.
 fn pace(waited: Duration) -> Duration {
-    (waited / PATIENCE).clamp(PACE, LONGEST)
+    (waited / PAUSE_DIVISOR).clamp(PACE, LONGEST)
 }
 
 #[cfg(test)]

@@ -24,14 +24,14 @@ pub struct Identity {
 impl Identity {
     /// Identity of a volume that the driver returned, and whose PersistentVolume will have this name.
     #[must_use]
-    pub fn new(blueprint: &PvTemplate, name: &str, volume: &Volume) -> Self {
-        let object = blueprint
+    pub fn new(pv_template: &PvTemplate, name: &str, volume: &Volume) -> Self {
+        let object = pv_template
             .is_in_tree()
-            .then(|| pv::object(blueprint, name, volume, ""));
+            .then(|| pv::object(pv_template, name, volume, ""));
         let object = object.and_then(Result::ok);
         Self {
             name: name.into(),
-            driver: blueprint.driver().into(),
+            driver: pv_template.driver().into(),
             handle: volume.volume_id.as_str().into(),
             in_tree: object.and_then(|object| migrated::handle(&object)),
         }

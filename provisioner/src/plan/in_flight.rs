@@ -62,15 +62,15 @@ fn is_among<P: Asked>(asked: &Arc<P>, these: &[Arc<P>]) -> bool {
 /// The in-flight state of one process.
 #[derive(Debug)]
 pub struct InFlightState<P> {
-    doubts: HashMap<ClaimKey, PendingCreate<P>>,
+    pending_creates: HashMap<ClaimKey, PendingCreate<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
     /// Unsettled requests of claims that need no volume any more, and that were logged.
-    told: HashMap<ClaimKey, Vec<Arc<P>>>,
+    reported: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
     /// The longest back-off of claims.
     longest: Duration,
     /// Claims whose last failure may pass by itself.
-    hindered: HashSet<ClaimKey>,
+    transient: HashSet<ClaimKey>,
     /// Requests that somebody removed from the journal while a call for the claim was running.
     revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// Requests of another process that turned up since the last attempt for the claim began, which knows nothing of
@@ -89,10 +89,10 @@ impl<P: Asked> InFlightState<P> {
     #[must_use]
     pub fn new(retention: Duration) -> Self {
         Self {
-            doubts: HashMap::new(),
+            pending_creates: HashMap::new(),
             unsaved: HashMap::new(),
-            told: HashMap::new(),
-            hindered: HashSet::new(),
+            reported: HashMap::new(),
+            transient: HashSet::new(),
             revoked: HashMap::new(),
             adopted: HashMap::new(),
             slow: SlowSet::new(retention),
@@ -113,12 +113,12 @@ impl<P: Asked> InFlightState<P> {
     #[must_use]
     pub fn known(&self, key: &ClaimKey) -> Start<P> {
         Start {
-            doubt: self.doubts.get(key).map(|doubt| PendingCreate {
-                claim: Arc::clone(&doubt.claim),
-                pinned: doubt.pinned.clone(),
-                owed: doubt.owed.clone(),
-                inherited: doubt.inherited.clone(),
-                ..*doubt
+            pending: self.pending_creates.get(key).map(|pending| PendingCreate {
+                claim: Arc::clone(&pending.claim),
+                pinned: pending.pinned.clone(),
+                unsettled: pending.unsettled.clone(),
+                sent_earlier: pending.sent_earlier.clone(),
+                ..*pending
             }),
             unsaved: self.unsaved.get(key).cloned(),
         }
@@ -126,8 +126,8 @@ impl<P: Asked> InFlightState<P> {
 
     /// The last known state of a claim with a call of unknown outcome, for work on a claim that is gone.
     #[must_use]
-    pub fn doubtful_claim(&self, key: &ClaimKey) -> Option<&Arc<Claim>> {
-        self.doubts.get(key).map(|doubt| &doubt.claim)
+    pub fn pending_claim(&self, key: &ClaimKey) -> Option<&Arc<Claim>> {
+        self.pending_creates.get(key).map(|pending| &pending.claim)
     }
 
     /// How long the claim still has to wait because the driver called its request infeasible; zero if it need not.
@@ -155,27 +155,27 @@ impl<P: Asked> InFlightState<P> {
         self.calls.insert(ClaimKey::of(claim), Arc::clone(claim));
     }
 
-    /// Ends an attempt; `claim` is the last known state of the claim, `owed` the unsettled requests beside the one in
-    /// `outcome`.
+    /// Ends an attempt; `claim` is the last known state of the claim, `unsettled` the unsettled requests beside the one
+    /// in `outcome`.
     pub fn end(
         &mut self,
         claim: &Arc<Claim>,
         outcome: Outcome<P>,
-        mut owed: Vec<Arc<P>>,
+        mut unsettled: Vec<Arc<P>>,
         now: Instant,
     ) {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
         self.waits.forget(&key);
-        self.add_others(&key, outcome.asked(), &mut owed);
-        let recalled = matches!(outcome, Outcome::Recalled(_));
+        self.add_others(&key, outcome.asked(), &mut unsettled);
+        let was_unsettled = matches!(outcome, Outcome::RepeatUnsettled(_));
         let keeps_object = matches!(outcome, Outcome::Unsaved(..));
         let pinned = match outcome {
             Outcome::Unchanged => return,
             Outcome::Over => None,
             // Whoever deleted the entry could not know the outcome of this call.
-            Outcome::Owed(prepared) => {
-                owed.push(prepared);
+            Outcome::Unsettled(prepared) => {
+                unsettled.push(prepared);
                 None
             }
             Outcome::Final { infeasible } => {
@@ -189,7 +189,7 @@ impl<P: Asked> InFlightState<P> {
                 }
                 None
             }
-            Outcome::InDoubt(prepared) | Outcome::Recalled(prepared) => Some(prepared),
+            Outcome::Unknown(prepared) | Outcome::RepeatUnsettled(prepared) => Some(prepared),
             Outcome::Unsaved(prepared, unsaved) => {
                 self.unsaved.insert(key.clone(), unsaved);
                 Some(prepared)
@@ -198,66 +198,68 @@ impl<P: Asked> InFlightState<P> {
         if !keeps_object {
             self.unsaved.remove(&key);
         }
-        let known = self.doubts.get_mut(&key);
-        let (since, inherited) = known.map_or((now, Vec::new()), |doubt| {
-            (doubt.since, std::mem::take(&mut doubt.inherited))
+        let known = self.pending_creates.get_mut(&key);
+        let (since, sent_earlier) = known.map_or((now, Vec::new()), |pending| {
+            (pending.since, std::mem::take(&mut pending.sent_earlier))
         });
-        let doubt = PendingCreate {
+        let pending = PendingCreate {
             claim: Arc::clone(claim),
             pinned,
-            owed,
+            unsettled,
             since,
-            inherited,
-            recalled,
+            sent_earlier,
+            was_unsettled,
         };
-        self.remember(key, doubt);
+        self.remember(key, pending);
     }
 
-    fn remember(&mut self, key: ClaimKey, doubt: PendingCreate<P>) {
-        if doubt.requests().next().is_none() {
+    fn remember(&mut self, key: ClaimKey, pending: PendingCreate<P>) {
+        if pending.requests().next().is_none() {
             return self.settle(&key);
         }
         // Even if the claim was bound meanwhile, its data source is still needed.
-        let claim = if doubt.claim.phase.is_open() {
-            doubt.claim
+        let claim = if pending.claim.phase.is_open() {
+            pending.claim
         } else {
             Arc::new(Claim {
                 phase: ClaimPhase::Pending,
-                ..(*doubt.claim).clone()
+                ..(*pending.claim).clone()
             })
         };
-        self.doubts.insert(key, PendingCreate { claim, ..doubt });
+        self.pending_creates
+            .insert(key, PendingCreate { claim, ..pending });
     }
 
     fn settle(&mut self, key: &ClaimKey) {
-        self.doubts.remove(key);
+        self.pending_creates.remove(key);
         self.unsaved.remove(key);
-        self.told.remove(key);
-        self.hindered.remove(key);
+        self.reported.remove(key);
+        self.transient.remove(key);
         self.adopted.remove(key);
     }
 
     /// Records whether a failure may pass by itself (`may`). Returns whether it is the first such failure in a row.
     /// Call it before [`end`](Self::end).
-    pub fn passes(&mut self, key: &ClaimKey, may: bool) -> bool {
+    pub fn is_first_transient(&mut self, key: &ClaimKey, may: bool) -> bool {
         if may {
-            self.hindered.insert(key.clone())
+            self.transient.insert(key.clone())
         } else {
-            self.hindered.remove(key);
+            self.transient.remove(key);
             false
         }
     }
 
     /// Whether this unsettled request of a claim that needs no volume any more was not logged yet; marks it as logged.
-    pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool {
-        let doubt = self.doubts.get(key);
-        if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held.asks_the_same(asked))) {
+    pub fn is_first_report(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool {
+        let pending = self.pending_creates.get(key);
+        if !pending.is_some_and(|pending| pending.requests().any(|held| held.asks_the_same(asked)))
+        {
             return false;
         }
-        let told = self.told.entry(key.clone()).or_default();
-        let new = !is_among(asked, told);
+        let reported = self.reported.entry(key.clone()).or_default();
+        let new = !is_among(asked, reported);
         if new {
-            told.push(Arc::clone(asked));
+            reported.push(Arc::clone(asked));
         }
         new
     }
@@ -265,43 +267,46 @@ impl<P: Asked> InFlightState<P> {
     /// Whether a call for the claim is running or has an unknown outcome, so that its entry must stay in the journal.
     #[must_use]
     pub fn is_busy(&self, key: &ClaimKey) -> bool {
-        self.doubts.contains_key(key) || self.calls.contains_key(key)
+        self.pending_creates.contains_key(key) || self.calls.contains_key(key)
     }
 
     /// The pause before unsettled requests of a deleted claim are repeated, once they had no answer for so long that it
     /// exceeds the longest back-off: nobody waits for the answer, and it may never come.
     #[must_use]
     pub fn pause(&self, key: &ClaimKey, now: Instant) -> Option<Duration> {
-        let since = self.doubts.get(key)?.since;
+        let since = self.pending_creates.get(key)?.since;
         let pause = LONGEST_PAUSE.min(now.saturating_duration_since(since) / 10);
         (pause > self.longest).then_some(pause)
     }
 
     /// Whether the claim of this UID has requests with unknown outcome.
     #[must_use]
-    pub fn owes(&self, uid: &str) -> bool {
-        self.doubts.keys().any(|key| *key.uid == *uid)
+    pub fn has_unknown_outcome(&self, uid: &str) -> bool {
+        self.pending_creates.keys().any(|key| *key.uid == *uid)
     }
 
     /// All requests with unknown outcome, by claim.
-    pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &PendingCreate<P>)> {
-        self.doubts.iter()
+    pub fn pending_creates(&self) -> impl Iterator<Item = (&ClaimKey, &PendingCreate<P>)> {
+        self.pending_creates.iter()
     }
 
     /// Claims that may be deleted while a volume is made for them: their sources are still needed. Without those whose
     /// request the driver has refused, since nothing of the user's waits for them.
     pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
-        let pinned = self.doubts.values().filter(|doubt| doubt.pinned.is_some());
-        let doubts = pinned.map(|doubt| &*doubt.claim);
-        doubts.chain(self.calls.values().map(|claim| &**claim))
+        let pinned = self
+            .pending_creates
+            .values()
+            .filter(|pending| pending.pinned.is_some());
+        let pending_creates = pinned.map(|pending| &*pending.claim);
+        pending_creates.chain(self.calls.values().map(|claim| &**claim))
     }
 
     /// Whether the last call for the claim had no answer.
     #[must_use]
     pub fn is_pinned(&self, key: &ClaimKey) -> bool {
-        self.doubts
+        self.pending_creates
             .get(key)
-            .is_some_and(|doubt| doubt.pinned.is_some())
+            .is_some_and(|pending| pending.pinned.is_some())
     }
 
     /// Forgets a claim that is gone, unless a call for it is running or has an unknown outcome. Returns whether that is

@@ -72,11 +72,11 @@ const SLOW: &str = "the API server takes more than 4 s to answer requests for Le
 
 /// More objects than an etcd with its default quota holds: a header with a greater number is wrong. Calls that never
 /// get an answer must not keep new claims from their volumes.
-const MOST_OBJECTS: usize = 10_000;
+const MAX_OBJECTS: usize = 10_000;
 
 /// Without the first object, which has the number of objects, the others are looked for until this many in a row do not
 /// exist.
-const SOUGHT_OBJECTS: usize = 64;
+const PROBED_OBJECTS: usize = 64;
 
 /// Failed requests in a row after which the waiting calls get the error.
 const TRIES: u32 = 4;
@@ -98,25 +98,25 @@ pub struct Journal {
     /// Number of objects that were read to open the journal, from the first one on.
     read: usize,
     /// Number of objects that must be created if they do not exist, since a predecessor may still write them.
-    named: usize,
+    required: usize,
     /// Number of objects that have this process's epoch, from the first one on.
-    taken: usize,
+    taken_over: usize,
     /// Last error of opening the journal.
-    shut: Option<ApiError>,
+    open_error: Option<ApiError>,
     /// Number of the object that comes next.
     turn: usize,
     /// Failed requests in a row, for any object.
     failures: u32,
     /// Bytes that each object reserves for its header.
-    room: usize,
+    header_bytes: usize,
     /// Bytes up to which intents share an object.
     budget: usize,
     /// Greatest number of objects.
-    most: usize,
+    max_objects: usize,
     /// Number of objects that are probed while the first one is missing, and behind each one that exists.
-    sought: usize,
+    probe_count: usize,
     /// The first object is missing, and the others are looked for.
-    seeks: bool,
+    first_missing: bool,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
     /// Claims with intents of earlier processes when the journal was opened.
@@ -131,23 +131,23 @@ impl Journal {
     /// A journal before its first request.
     #[must_use]
     pub fn new(owner: Owner) -> Self {
-        let room = header::room(&owner);
+        let header_bytes = header::max_bytes(&owner);
         Self {
             owner,
             epoch: 0,
             change: 0,
-            objects: vec![Object::new(0, room)],
+            objects: vec![Object::new(0, header_bytes)],
             read: 0,
-            named: 1,
-            taken: 0,
-            shut: None,
+            required: 1,
+            taken_over: 0,
+            open_error: None,
             turn: 0,
             failures: 0,
-            room,
+            header_bytes,
             budget: BUDGET,
-            most: MOST_OBJECTS,
-            sought: SOUGHT_OBJECTS,
-            seeks: false,
+            max_objects: MAX_OBJECTS,
+            probe_count: PROBED_OBJECTS,
+            first_missing: false,
             calls: HashMap::new(),
             adopted: Vec::new(),
             late: Vec::new(),
@@ -159,13 +159,13 @@ impl Journal {
     /// Whether every object is read and has this process's epoch, so that intents can be written.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.read == self.objects.len() && self.taken == self.objects.len()
+        self.read == self.objects.len() && self.taken_over == self.objects.len()
     }
 
     /// The reason why no intent can be written yet; `None` if one can.
     #[must_use]
     pub fn closed(&self) -> Option<Unwritable> {
-        let reason = || match &self.shut {
+        let reason = || match &self.open_error {
             Some(error) => Unwritable::Refused(error.clone()),
             None => Unwritable::Closed,
         };
@@ -175,7 +175,7 @@ impl Journal {
     /// Whether opening the journal failed: the API server refused, or did not answer.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        self.shut.is_some() && !self.is_open()
+        self.open_error.is_some() && !self.is_open()
     }
 
     /// Name of the object of this number.
@@ -223,8 +223,8 @@ impl Journal {
         if self.read < self.objects.len() {
             return Some(Request::Read(self.read));
         }
-        if let Some(object) = self.objects.get(self.taken) {
-            return Some(ask(self.taken, object));
+        if let Some(object) = self.objects.get(self.taken_over) {
+            return Some(ask(self.taken_over, object));
         }
         let all = self.objects.iter().enumerate();
         let (before, after): (Vec<_>, Vec<_>) = { all }
@@ -304,17 +304,17 @@ impl Journal {
 
 #[cfg(test)]
 impl Journal {
-    /// The same journal with so little room that each intent gets an object of its own.
+    /// The same journal with so little space that each intent gets an object of its own.
     pub(crate) fn crowded(self) -> Self {
         Self { budget: 0, ..self }
     }
 
     /// The same journal with few objects, which are soon all looked for.
     pub(crate) fn small(self) -> Self {
-        let (most, sought) = (6, 6);
+        let (max_objects, probe_count) = (6, 6);
         Self {
-            most,
-            sought,
+            max_objects,
+            probe_count,
             ..self
         }
     }

@@ -68,7 +68,7 @@ pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Er
 
 /// Why a volume that the driver made cannot have a PersistentVolume of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsayable {
+pub enum InTreeError {
     /// The volume cannot be translated.
     #[error("{0}")]
     Untranslatable(Error),
@@ -151,14 +151,14 @@ impl Rule {
 ///
 /// # Errors
 /// The volume cannot be translated, or the API server would always reject the result.
-pub fn volume(csi: &Value) -> Result<Value, Unsayable> {
+pub fn volume(csi: &Value) -> Result<Value, InTreeError> {
     let volume = TRANSLATOR.volume_to_in_tree(csi);
-    let volume = volume.map_err(Unsayable::Untranslatable)?;
-    let refused = |place: String, value: &Value, rule| {
-        let said = value
+    let volume = volume.map_err(InTreeError::Untranslatable)?;
+    let refused = |path: String, value: &Value, rule| {
+        let text = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
-        Err(Unsayable::Refused(place, said, rule))
+        Err(InTreeError::Refused(path, text, rule))
     };
     for (source, field, rule) in RULES {
         if let Some(source_is) = volume.pointer(&format!("/spec/{source}")) {

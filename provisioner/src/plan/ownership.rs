@@ -22,7 +22,7 @@ pub fn fits(
     settings: &Settings,
     topology: Option<&TopologyIndex>,
 ) -> bool {
-    let Some(places) = topology else {
+    let Some(topology) = topology else {
         return true;
     };
     let input = Input {
@@ -31,7 +31,7 @@ pub fn fits(
         allowed: &class.allowed_topologies,
         strict: settings.strict_topology,
         immediate: settings.immediate_topology,
-        places,
+        topology,
     };
     class.allowed_topologies.is_empty() || requirement(&input).is_ok()
 }
@@ -61,11 +61,11 @@ impl Pace {
 /// Claims that this process competes for. A crash forgets them, and the delays start again.
 #[derive(Debug, Default)]
 pub struct OwnershipRaces {
-    claims: HashMap<ClaimKey, Contest>,
+    claims: HashMap<ClaimKey, Race>,
 }
 
 #[derive(Debug, Default)]
-struct Contest {
+struct Race {
     attempts: u32,
     /// End of the current delay.
     due: Option<Instant>,
@@ -84,17 +84,17 @@ impl OwnershipRaces {
     /// Called for each look at an open claim. The first look starts the delay, and a look before its end changes
     /// nothing. After an attempt that failed, the next look starts a longer one.
     pub fn look(&mut self, key: &ClaimKey, pace: Pace, now: Instant, unit_random: f64) -> Turn {
-        let contest = self.claims.entry(key.clone()).or_default();
-        match contest.due {
+        let race = self.claims.entry(key.clone()).or_default();
+        match race.due {
             Some(due) if due <= now => {
-                contest.due = None;
+                race.due = None;
                 Turn::Now
             }
             Some(due) => Turn::Wait(due - now),
             None => {
-                let delay = pace.delay(contest.attempts, unit_random);
-                contest.attempts = contest.attempts.saturating_add(1);
-                contest.due = now.checked_add(delay);
+                let delay = pace.delay(race.attempts, unit_random);
+                race.attempts = race.attempts.saturating_add(1);
+                race.due = now.checked_add(delay);
                 Turn::Wait(delay)
             }
         }
@@ -135,12 +135,12 @@ impl CapacityCheck {
         if needed <= 0 {
             return None;
         }
-        let question = |place: Option<&Topology>| GetCapacityRequest {
+        let question = |topology: Option<&Topology>| GetCapacityRequest {
             volume_capabilities: request.volume_capabilities.clone(),
             parameters: request.parameters.clone(),
-            accessible_topology: place.cloned(),
+            accessible_topology: topology.cloned(),
         };
-        let places = match &request.accessibility_requirements {
+        let topologies = match &request.accessibility_requirements {
             Some(requirement) if !requirement.requisite.is_empty() => {
                 requirement.requisite.iter().map(Some).collect()
             }
@@ -148,7 +148,7 @@ impl CapacityCheck {
         };
         Some(Self {
             needed,
-            questions: places.into_iter().map(question).collect(),
+            questions: topologies.into_iter().map(question).collect(),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::plan::request;
 use crate::plan::{Driver, Settings};
 
 /// Namespace and name of an object.
-pub type Place = (Text, Text);
+pub type NamespacedName = (Text, Text);
 
 /// State of [`CLONE_FINALIZER`] on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn release<'a>(
 
 /// The claim that `claim` is a clone of. As upstream always did, the field `dataSourceRef` does not count.
 #[must_use]
-pub fn clone_source(claim: &Claim) -> Option<Place> {
+pub fn clone_source(claim: &Claim) -> Option<NamespacedName> {
     let source = claim.data_source.as_ref()?;
     (&*source.kind == "PersistentVolumeClaim")
         .then(|| (claim.namespace.clone(), source.name.clone()))
@@ -89,7 +89,7 @@ fn precedes_deletion(claim: &Claim, source: &Claim) -> bool {
 /// The source whose finalizer may be due because of this change of a claim: the claim was being cloned from it, and is
 /// no longer. `after` is `None` for a claim that is gone.
 #[must_use]
-pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
+pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<NamespacedName> {
     let pending = |claim: &Claim| claim.phase == ClaimPhase::Pending;
     // A new claim of the same name may have another source.
     let same = after.filter(|after| after.uid == before.uid);
@@ -111,7 +111,7 @@ pub fn volume_of(claim: &Claim, driver: &Driver, settings: &Settings) -> Option<
 pub fn restored<'a>(
     claims: impl IntoIterator<Item = &'a Claim>,
     has_volume: impl Fn(&Claim) -> bool,
-) -> HashSet<Place> {
+) -> HashSet<NamespacedName> {
     let waiting = claims
         .into_iter()
         .filter(|claim| waits(claim) && !has_volume(claim));
@@ -128,7 +128,7 @@ pub fn is_shared<'a>(
     claims: impl IntoIterator<Item = &'a Claim>,
     has_volume: impl Fn(&Claim) -> bool,
 ) -> bool {
-    let is_it = |place: Place| *place.0 == *namespace && *place.1 == *name;
+    let is_it = |key: NamespacedName| *key.0 == *namespace && *key.1 == *name;
     let mut others = claims.into_iter().filter(|other| other.uid != claim.uid);
     others.any(|other| waits(other) && snapshots_of(other).any(is_it) && !has_volume(other))
 }
@@ -139,7 +139,7 @@ fn waits(claim: &Claim) -> bool {
 }
 
 /// The snapshots that the claim names.
-fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
+fn snapshots_of(claim: &Claim) -> impl Iterator<Item = NamespacedName> {
     let named = |source: &DataSource, namespace: Option<&Text>| {
         let group = source.group.as_deref();
         let snapshot =
@@ -162,11 +162,11 @@ fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
 /// Snapshots whose finalizer no claim needs any more, given those that are being restored.
 pub fn orphans<'a>(
     snapshots: impl IntoIterator<Item = &'a Snapshot>,
-    restored: &HashSet<Place>,
+    restored: &HashSet<NamespacedName>,
 ) -> impl Iterator<Item = &'a Snapshot> {
     snapshots.into_iter().filter(|snapshot| {
-        let place = (snapshot.namespace.clone(), snapshot.name.clone());
-        snapshot.is_protected() && !restored.contains(&place)
+        let key = (snapshot.namespace.clone(), snapshot.name.clone());
+        snapshot.is_protected() && !restored.contains(&key)
     })
 }
 
@@ -330,13 +330,13 @@ mod tests {
     #[test]
     fn a_clone_that_is_done_brings_its_source_back() {
         use ClaimPhase::{Bound, Pending};
-        let place = Some(("ns1".into(), "src".into()));
+        let key = Some(("ns1".into(), "src".into()));
         let pending = clone("ns1", "c1", Pending);
         assert_eq!(
             freed_source(&pending, Some(&clone("ns1", "c1", Bound))),
-            place
+            key
         );
-        assert_eq!(freed_source(&pending, None), place);
+        assert_eq!(freed_source(&pending, None), key);
         assert_eq!(freed_source(&pending, Some(&pending)), None);
         let another = Claim {
             uid: "another".into(),
@@ -344,7 +344,7 @@ mod tests {
         };
         assert_eq!(
             freed_source(&pending, Some(&another)),
-            place,
+            key,
             "another one of the name is there"
         );
         assert_eq!(freed_source(&clone("ns1", "c1", Bound), None), None);

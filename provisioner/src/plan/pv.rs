@@ -10,7 +10,7 @@ use sidecar::csi::Migrated;
 use sidecar::quantity::Quantity;
 use std::collections::BTreeMap;
 
-use super::migrated::{self, Unsayable};
+use super::migrated::{self, InTreeError};
 use super::topology::node_affinity;
 use crate::keys::{
     DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, IDENTITY_ATTRIBUTE, MODIFY_SECRET_NAME,
@@ -157,9 +157,9 @@ pub enum Unusable {
     },
     /// The class is of an in-tree plugin, and no PersistentVolume of the plugin can be saved.
     #[error("{why}")]
-    Unsayable {
+    Untranslatable {
         /// The reason.
-        why: Box<Unsayable>,
+        why: Box<InTreeError>,
         /// ID of the volume, which has to be deleted.
         id: String,
     },
@@ -174,7 +174,7 @@ impl Unusable {
             Self::TooSmall { id, .. }
             | Self::Unrecorded { id }
             | Self::NotFilled { id }
-            | Self::Unsayable { id, .. } => Some(id),
+            | Self::Untranslatable { id, .. } => Some(id),
         }
     }
 
@@ -182,7 +182,7 @@ impl Unusable {
     /// the plugin.
     #[must_use]
     pub fn migrated(&self) -> Migrated {
-        Migrated(matches!(self, Self::Unsayable { .. }))
+        Migrated(matches!(self, Self::Untranslatable { .. }))
     }
 }
 
@@ -191,7 +191,7 @@ impl Unusable {
 /// # Errors
 /// When the volume does not satisfy the request.
 pub fn accept(
-    blueprint: &PvTemplate,
+    pv_template: &PvTemplate,
     name: &str,
     answer: CreateVolumeResponse,
 ) -> Result<Volume, Unusable> {
@@ -200,21 +200,21 @@ pub fn accept(
         return Err(Unusable::NoId);
     }
     if volume.capacity_bytes == 0 {
-        volume.capacity_bytes = blueprint.requested;
+        volume.capacity_bytes = pv_template.requested;
     }
-    if volume.capacity_bytes < blueprint.requested {
+    if volume.capacity_bytes < pv_template.requested {
         return Err(Unusable::TooSmall {
-            wanted: blueprint.requested,
+            wanted: pv_template.requested,
             has: volume.capacity_bytes,
             id: volume.volume_id,
         });
     }
-    if blueprint.sourced && volume.content_source.is_none() {
+    if pv_template.sourced && volume.content_source.is_none() {
         let id = volume.volume_id;
         return Err(Unusable::NotFilled { id });
     }
-    if blueprint.is_in_tree() {
-        object(blueprint, name, &volume, "")?;
+    if pv_template.is_in_tree() {
+        object(pv_template, name, &volume, "")?;
     }
     Ok(volume)
 }
@@ -224,14 +224,14 @@ pub fn accept(
 /// # Errors
 /// The reason why [`accept`] would reject the volume.
 pub fn object(
-    blueprint: &PvTemplate,
+    pv_template: &PvTemplate,
     name: &str,
     volume: &Volume,
     identity: &str,
 ) -> Result<Value, Unusable> {
-    let object = csi_object(blueprint, name, volume, identity);
-    if blueprint.is_in_tree() {
-        migrated::volume(&object).map_err(|why| Unusable::Unsayable {
+    let object = csi_object(pv_template, name, volume, identity);
+    if pv_template.is_in_tree() {
+        migrated::volume(&object).map_err(|why| Unusable::Untranslatable {
             why: Box::new(why),
             id: volume.volume_id.clone(),
         })
@@ -240,12 +240,12 @@ pub fn object(
     }
 }
 
-fn csi_object(blueprint: &PvTemplate, name: &str, volume: &Volume, identity: &str) -> Value {
-    let claim = &blueprint.claim;
+fn csi_object(pv_template: &PvTemplate, name: &str, volume: &Volume, identity: &str) -> Value {
+    let claim = &pv_template.claim;
     let mut spec = json!({
         "capacity": { "storage": Quantity::from_bytes(volume.capacity_bytes).to_string() },
-        "accessModes": blueprint.access_modes,
-        "storageClassName": blueprint.class,
+        "accessModes": pv_template.access_modes,
+        "storageClassName": pv_template.class,
         "claimRef": {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",
@@ -254,17 +254,17 @@ fn csi_object(blueprint: &PvTemplate, name: &str, volume: &Volume, identity: &st
             "uid": claim.uid,
             "resourceVersion": claim.resource_version,
         },
-        "csi": source(blueprint, volume, identity),
+        "csi": source(pv_template, volume, identity),
     });
     let optional = [
-        ("volumeMode", blueprint.volume_mode.as_ref()),
+        ("volumeMode", pv_template.volume_mode.as_ref()),
         (
             "persistentVolumeReclaimPolicy",
-            blueprint.reclaim_policy.as_ref(),
+            pv_template.reclaim_policy.as_ref(),
         ),
         (
             "volumeAttributesClassName",
-            blueprint.attributes_class.as_ref(),
+            pv_template.attributes_class.as_ref(),
         ),
     ];
     if let Some(spec) = spec.as_object_mut() {
@@ -273,10 +273,10 @@ fn csi_object(blueprint: &PvTemplate, name: &str, volume: &Volume, identity: &st
                 spec.insert(field.to_owned(), value.as_str().into());
             }
         }
-        if !blueprint.mount_options.is_empty() {
-            spec.insert("mountOptions".to_owned(), json!(blueprint.mount_options));
+        if !pv_template.mount_options.is_empty() {
+            spec.insert("mountOptions".to_owned(), json!(pv_template.mount_options));
         }
-        if blueprint.topology
+        if pv_template.topology
             && let Some(affinity) = node_affinity(&volume.accessible_topology)
         {
             spec.insert("nodeAffinity".to_owned(), affinity);
@@ -287,44 +287,44 @@ fn csi_object(blueprint: &PvTemplate, name: &str, volume: &Volume, identity: &st
         "kind": "PersistentVolume",
         "metadata": {
             "name": name,
-            "annotations": annotations(blueprint),
+            "annotations": annotations(pv_template),
             "finalizers": [VOLUME_FINALIZER],
         },
         "spec": spec,
     })
 }
 
-fn annotations(blueprint: &PvTemplate) -> BTreeMap<&'static str, &str> {
-    let deletion = blueprint.secrets.provisioner.as_ref();
+fn annotations(pv_template: &PvTemplate) -> BTreeMap<&'static str, &str> {
+    let deletion = pv_template.secrets.provisioner.as_ref();
     let (name, namespace) = deletion.map_or(("", ""), |secret| (&*secret.name, &*secret.namespace));
     let mut annotations = BTreeMap::from([
-        (PROVISIONED_BY, &*blueprint.provisioned_by),
+        (PROVISIONED_BY, &*pv_template.provisioned_by),
         // An empty value means that there is no Secret; a missing annotation, that the class has to tell.
         (DELETION_SECRET_NAME, name),
         (DELETION_SECRET_NAMESPACE, namespace),
     ]);
-    if let Some(modify) = &blueprint.secrets.controller_modify {
+    if let Some(modify) = &pv_template.secrets.controller_modify {
         annotations.insert(MODIFY_SECRET_NAME, &modify.name);
         annotations.insert(MODIFY_SECRET_NAMESPACE, &modify.namespace);
     }
     annotations
 }
 
-fn source(blueprint: &PvTemplate, volume: &Volume, identity: &str) -> Value {
+fn source(pv_template: &PvTemplate, volume: &Volume, identity: &str) -> Value {
     let mut attributes = BTreeMap::from([(IDENTITY_ATTRIBUTE, identity)]);
     let context = volume.volume_context.iter();
     attributes.extend(context.map(|(key, value)| (&**key, &**value)));
     let mut source = Map::new();
-    source.insert("driver".to_owned(), blueprint.driver().into());
+    source.insert("driver".to_owned(), pv_template.driver().into());
     source.insert("volumeHandle".to_owned(), volume.volume_id.as_str().into());
     source.insert("volumeAttributes".to_owned(), json!(attributes));
-    if blueprint.read_only {
+    if pv_template.read_only {
         source.insert("readOnly".to_owned(), true.into());
     }
-    if !blueprint.fs_type.is_empty() {
-        source.insert("fsType".to_owned(), blueprint.fs_type.as_str().into());
+    if !pv_template.fs_type.is_empty() {
+        source.insert("fsType".to_owned(), pv_template.fs_type.as_str().into());
     }
-    let secrets = &blueprint.secrets;
+    let secrets = &pv_template.secrets;
     let references = [
         ("controllerPublishSecretRef", &secrets.controller_publish),
         ("nodeStageSecretRef", &secrets.node_stage),

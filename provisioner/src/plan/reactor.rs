@@ -40,7 +40,7 @@ mod ownership;
 mod source;
 mod volume;
 
-pub use notice::{Failed, Notice, Owed};
+pub use notice::{Failed, Notice, UnsettledRequest};
 
 /// The queue of claims.
 pub const CLAIMS: usize = 0;
@@ -157,7 +157,7 @@ pub struct Setup {
     /// How long a request that the driver called infeasible is not repeated.
     pub retention: Duration,
     /// The topology of the cluster, as far as it is known from the start.
-    pub places: TopologyIndex,
+    pub topology: TopologyIndex,
     /// Node deployment: the topology of this process's node, if the driver reported one.
     pub node: Option<Pairs>,
     /// Node deployment: the delays before a claim is taken.
@@ -173,9 +173,9 @@ type Wakes = Due<Key, Notice>;
 pub struct Provisioner {
     settings: Settings,
     in_flight: InFlightState<PinnedRequest>,
-    places: TopologyIndex,
+    topology: TopologyIndex,
     attached: Attached,
-    contests: OwnershipRaces,
+    ownership_races: OwnershipRaces,
     node: Option<Pairs>,
     pace: Pace,
     seed: u64,
@@ -192,9 +192,9 @@ impl Provisioner {
         Self {
             settings: setup.settings,
             in_flight: InFlightState::new(setup.retention),
-            places: setup.places,
+            topology: setup.topology,
             attached: Attached::default(),
-            contests: OwnershipRaces::default(),
+            ownership_races: OwnershipRaces::default(),
             node: setup.node,
             pace: setup.pace,
             seed: setup.seed,
@@ -211,8 +211,8 @@ impl Provisioner {
 
     /// The topology of the cluster.
     #[must_use]
-    pub fn places(&self) -> &TopologyIndex {
-        &self.places
+    pub fn topology(&self) -> &TopologyIndex {
+        &self.topology
     }
 
     /// The provisioning journal, if there is one.

@@ -203,7 +203,8 @@ pub struct PinnedRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// Template of the PersistentVolume.
-    pub blueprint: PvTemplate,
+    #[serde(rename = "blueprint")]
+    pub pv_template: PvTemplate,
 }
 
 /// Data source of a volume.
@@ -219,9 +220,9 @@ pub enum ContentSource {
 impl Asked for PinnedRequest {
     /// Compares Secrets by name: for some drivers the Secret determines the storage system.
     fn asks_the_same(&self, other: &Self) -> bool {
-        let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
+        let asked = |of: &Self| (of.pv_template.requested, of.capabilities());
         self.name == other.name
-            && self.blueprint.secrets.provisioner == other.blueprint.secrets.provisioner
+            && self.pv_template.secrets.provisioner == other.pv_template.secrets.provisioner
             && self.parameters == other.parameters
             && self.mutable_parameters == other.mutable_parameters
             && self.source == other.source
@@ -237,7 +238,7 @@ impl PinnedRequest {
         CreateVolumeRequest {
             name: self.name.clone(),
             capacity_range: Some(CapacityRange {
-                required_bytes: self.blueprint.requested,
+                required_bytes: self.pv_template.requested,
                 limit_bytes: 0,
             }),
             volume_capabilities: self.capabilities(),
@@ -252,7 +253,7 @@ impl PinnedRequest {
     /// The Secret that CreateVolume needs, if one is needed.
     #[must_use]
     pub fn secret(&self) -> Option<SecretRef> {
-        let named = self.blueprint.secrets.provisioner.as_ref()?;
+        let named = self.pv_template.secrets.provisioner.as_ref()?;
         Some(SecretRef {
             namespace: named.namespace.as_str().into(),
             name: named.name.as_str().into(),
@@ -263,18 +264,18 @@ impl PinnedRequest {
     /// changed by the next call, nor a data source, which may be deleted meanwhile.
     #[must_use]
     pub fn is_self_contained(&self) -> bool {
-        self.source.is_none() && self.blueprint.secrets.provisioner.is_none()
+        self.source.is_none() && self.pv_template.secrets.provisioner.is_none()
     }
 
     /// One capability for each access mode.
     #[must_use]
     pub fn capabilities(&self) -> Vec<VolumeCapability> {
-        let blueprint = &self.blueprint;
-        let access_type = match blueprint.volume_mode.as_deref().map(VolumeMode::parse) {
+        let pv_template = &self.pv_template;
+        let access_type = match pv_template.volume_mode.as_deref().map(VolumeMode::parse) {
             Some(VolumeMode::Block) => AccessType::Block(BlockVolume {}),
             Some(VolumeMode::Filesystem) | None => AccessType::Mount(MountVolume {
-                fs_type: blueprint.fs_type.clone(),
-                mount_flags: blueprint.mount_options.clone(),
+                fs_type: pv_template.fs_type.clone(),
+                mount_flags: pv_template.mount_options.clone(),
                 volume_mount_group: String::new(),
             }),
         };

@@ -29,7 +29,7 @@ pub struct View<'a> {
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],
     /// The topology segments of the cluster.
-    pub places: &'a TopologyIndex,
+    pub topology: &'a TopologyIndex,
 }
 
 impl View<'_> {

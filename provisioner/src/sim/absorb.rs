@@ -29,7 +29,7 @@ impl World {
                 | Object::Owner(..)
                 | Object::AttributesClass(_) => {}
             },
-            Reply::Claim(ClaimReply::Namesake(name, _)) => process.absorb_volume(name, volume),
+            Reply::Claim(ClaimReply::ExistingPv(name, _)) => process.absorb_volume(name, volume),
             Reply::Ask(_) | Reply::Claim(_) => {}
         }
     }

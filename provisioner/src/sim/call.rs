@@ -67,12 +67,12 @@ impl World {
         }
         // The volume of an unsettled request may be made once more, to be deleted.
         let needless = gone || !claim.volume.is_empty();
-        let repays = needless && self.process.in_flight().owes(&key.uid);
+        let settles = needless && self.process.in_flight().has_unknown_outcome(&key.uid);
         let moved = self.is_moved(index, &call.about, &claim);
-        if repays || moved {
+        if settles || moved {
             self.unseen.insert((self.driver.site, name.clone()));
         }
-        match self.driver.create(request, repays || moved) {
+        match self.driver.create(request, settles || moved) {
             Ok(id) => {
                 let step = Step::Ask(Request::Call(Call::Create(call)));
                 self.process.attempts.enter(index, State::Calling(step, id));
@@ -98,10 +98,10 @@ impl World {
             return false;
         };
         let open = self.driver.open.get(&prepared.name);
-        let owed = attempt.intent(claim, prepared).owed;
-        owed.iter().any(|owed| {
-            let away = !owed.node.is_empty() && self.away.contains(&zone(&owed.node));
-            away && open == Some(&owed.request(BTreeMap::new()))
+        let unsettled = attempt.intent(claim, prepared).unsettled;
+        unsettled.iter().any(|unsettled| {
+            let away = !unsettled.node.is_empty() && self.away.contains(&zone(&unsettled.node));
+            away && open == Some(&unsettled.request(BTreeMap::new()))
         })
     }
 
@@ -209,7 +209,7 @@ impl World {
             Code::ResourceExhausted,
         ];
         // Where there are other topologies, a lack of capacity is the interesting error.
-        let full = self.case.scene == Scene::TopologyIndex && self.dice.one_in(2);
+        let full = self.case.scene == Scene::Topology && self.dice.one_in(2);
         Err(rpc(if full {
             Code::ResourceExhausted
         } else {
@@ -231,7 +231,7 @@ impl World {
         let size = self.driver.sizes.entry(volume_id.clone());
         let bytes = *size.or_insert(bytes);
         let context = self.context(&volume_id);
-        let zone = self.driver.place(&volume_id);
+        let zone = self.driver.zone(&volume_id);
         let segments = |zone: &String| Topology {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
         };
@@ -251,9 +251,9 @@ impl World {
     /// PersistentVolume of a plugin.
     fn context(&mut self, id: &str) -> BTreeMap<String, String> {
         let may = self.case.scene == Scene::Moved && self.faulty();
-        let unsayable = may && self.dice.one_in(4);
-        let known = self.driver.unsayable.entry(id.to_owned());
-        if *known.or_insert(unsayable) {
+        let untranslatable = may && self.dice.one_in(4);
+        let known = self.driver.untranslatable.entry(id.to_owned());
+        if *known.or_insert(untranslatable) {
             BTreeMap::from([("partition".to_owned(), "300".to_owned())])
         } else {
             BTreeMap::new()
@@ -277,7 +277,7 @@ impl World {
         if missing {
             Some(Code::NotFound)
         } else {
-            (!self.driver.has_room(call)).then_some(Code::ResourceExhausted)
+            (!self.driver.has_capacity(call)).then_some(Code::ResourceExhausted)
         }
     }
 
@@ -293,7 +293,7 @@ impl World {
                 let sites = self.drivers();
                 let seen = sites.filter(|driver| {
                     !self.unseen.contains(&(driver.site, name.clone()))
-                        && !self.is_owed_elsewhere(driver.site, uid)
+                        && !self.is_unsettled_elsewhere(driver.site, uid)
                 });
                 seen.map(|driver| driver.named(name).count()).sum::<usize>()
             };
@@ -306,7 +306,7 @@ impl World {
 
     /// Whether the provisioner of this site's node has given up the claim, which may have another selected node now,
     /// and its journal has an intent for it.
-    fn is_owed_elsewhere(&self, site: usize, uid: &str) -> bool {
+    fn is_unsettled_elsewhere(&self, site: usize, uid: &str) -> bool {
         let Some(node) = self.case.scene.node(site) else {
             return false;
         };
@@ -317,7 +317,10 @@ impl World {
         let mut claims = self.server.claims.values();
         let selected = claims.find(|(_, claim)| *claim.uid == *uid);
         selected.is_some_and(|(_, claim)| claim.selected_node() != &*node.name)
-            && self.server.intents_of(&node.name).any(|owed| owed == uid)
+            && self
+                .server
+                .intents_of(&node.name)
+                .any(|unsettled| unsettled == uid)
     }
 
     /// DeleteVolume of an unusable volume.
@@ -325,7 +328,7 @@ impl World {
         &mut self,
         call: &controller::Call<DeleteVolumeRequest, Discard>,
     ) -> Result<DeleteVolumeResponse, CallError> {
-        if self.mutant == Mutant::LeavesUnsayable && call.about.migrated.0 {
+        if self.mutant == Mutant::LeavesUntranslatable && call.about.migrated.0 {
             return Ok(DeleteVolumeResponse {});
         }
         let asked = call.about.intent.as_ref().map(|(asked, _)| asked);

@@ -88,12 +88,12 @@ impl World {
     fn unknown(&self) -> Vec<String> {
         let process = &self.process;
         let running = process.attempts.running.iter().filter_map(prepared);
-        let doubts = process
+        let pending_creates = process
             .in_flight()
-            .doubts()
-            .flat_map(|(_, doubt)| doubt.requests());
+            .pending_creates()
+            .flat_map(|(_, pending)| pending.requests());
         running
-            .chain(doubts)
+            .chain(pending_creates)
             .map(|prepared| prepared.name.clone())
             .collect()
     }

@@ -26,7 +26,7 @@ impl World {
                 }
             };
         }
-        let kind = self.dice.below(if self.case.scene == Scene::TopologyIndex {
+        let kind = self.dice.below(if self.case.scene == Scene::Topology {
             5
         } else {
             4
@@ -63,8 +63,8 @@ impl World {
         if filling.is_empty() {
             return;
         }
-        let place = self.dice.below(filling.len());
-        let kind = self.process.filling[place];
+        let index = self.dice.below(filling.len());
+        let kind = self.process.filling[index];
         if self.case.scene == Scene::Sources && self.dice.one_in(3) {
             self.sweep();
         }

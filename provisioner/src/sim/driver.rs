@@ -65,9 +65,9 @@ pub(super) struct ModelDriver {
     /// Sizes of volumes in bytes as they were reported first, by handle.
     pub(super) sizes: BTreeMap<String, i64>,
     /// Handles of volumes; `true` if the driver's response makes a PersistentVolume of the plugin impossible.
-    pub(super) unsayable: BTreeMap<String, bool>,
+    pub(super) untranslatable: BTreeMap<String, bool>,
     /// Topologies of volumes that are not accessible from everywhere, by name.
-    pub(super) places: BTreeMap<String, String>,
+    pub(super) zones: BTreeMap<String, String>,
     /// Topologies without capacity.
     pub(super) full: BTreeSet<String>,
     /// Topologies in which no call for a node gets an answer.
@@ -75,7 +75,7 @@ pub(super) struct ModelDriver {
     /// Whether it spells handles differently when it reports them again.
     pub(super) spells: bool,
     /// Handles that it has reported.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     pub(super) running: Vec<Call>,
     /// The open request by name, until the driver has refused it for good or the volume is deleted.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
@@ -97,7 +97,7 @@ impl ModelDriver {
 
     /// The spelling of this handle in the next response.
     pub(super) fn spelled(&mut self, id: &str) -> String {
-        if !self.told.insert(id.to_owned()) && self.spells {
+        if !self.reported.insert(id.to_owned()) && self.spells {
             id.to_uppercase()
         } else {
             id.to_owned()
@@ -131,7 +131,7 @@ impl ModelDriver {
             .get(&self.held(&request.name, &zones, Some(&asked)));
         if self.names != Names::Shared && made.is_some_and(|made| *made != asked) {
             self.disown(&request.name, &asked);
-            return Err(Refused::Taken);
+            return Err(Refused::NameInUse);
         }
         let id = self.begin(Kind::Create(request.name.clone()))?;
         if let Some(call) = self.running.last_mut() {
@@ -199,9 +199,9 @@ impl ModelDriver {
     }
 
     /// Topology of the volume with this handle, unless it is accessible from everywhere.
-    pub(super) fn place(&self, id: &str) -> Option<&String> {
+    pub(super) fn zone(&self, id: &str) -> Option<&String> {
         let name = self.volumes.iter().find(|(_, held)| *held == id);
-        name.and_then(|(name, _)| self.places.get(name))
+        name.and_then(|(name, _)| self.zones.get(name))
     }
 
     /// DeleteVolume arrives.
@@ -254,7 +254,7 @@ impl ModelDriver {
     }
 
     /// Whether a volume of the call exists, or there is capacity for one.
-    pub(super) fn has_room(&self, call: &Call) -> bool {
+    pub(super) fn has_capacity(&self, call: &Call) -> bool {
         self.exists(call) || call.zones.is_empty() || self.free(&call.zones).is_some()
     }
 
@@ -276,8 +276,8 @@ impl ModelDriver {
                     self.made
                         .extend(call.asked.map(|asked| (name.clone(), asked)));
                     match free {
-                        Some(zone) => self.places.insert(name.clone(), zone),
-                        None => self.places.remove(&name),
+                        Some(zone) => self.zones.insert(name.clone(), zone),
+                        None => self.zones.remove(&name),
                     };
                 }
                 self.volumes.get(&name).cloned()
@@ -318,8 +318,8 @@ impl ModelDriver {
     }
 
     fn take(&mut self, id: u64) -> Option<Call> {
-        let place = self.running.iter().position(|call| call.id == id)?;
-        Some(self.running.remove(place))
+        let index = self.running.iter().position(|call| call.id == id)?;
+        Some(self.running.remove(index))
     }
 
     /// The caller gives up waiting; the call goes on.
@@ -367,8 +367,8 @@ pub(super) fn base(name: &str) -> &str {
     name.split('@').next().unwrap_or_default()
 }
 
-fn zone_of(place: &Topology) -> Option<String> {
-    place.segments.get(ZONE).cloned()
+fn zone_of(topology: &Topology) -> Option<String> {
+    topology.segments.get(ZONE).cloned()
 }
 
 /// Why a call does not begin.
@@ -379,14 +379,14 @@ pub(super) enum Refused {
     /// The request is not the one it repeats.
     Different,
     /// Another volume of this name exists.
-    Taken,
+    NameInUse,
 }
 
 impl Refused {
     pub(super) fn code(self) -> Code {
         match self {
             Self::Busy | Self::Different => Code::Aborted,
-            Self::Taken => Code::AlreadyExists,
+            Self::NameInUse => Code::AlreadyExists,
         }
     }
 }

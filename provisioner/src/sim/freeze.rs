@@ -131,8 +131,8 @@ impl World {
         if self.late.is_empty() {
             return;
         }
-        let place = self.dice.below(self.late.len());
-        match self.late.remove(place) {
+        let index = self.dice.below(self.late.len());
+        match self.late.remove(index) {
             Late::Journal(write) => drop(self.write_journal(&write)),
             Late::Save(unsaved) => drop(self.server.create_volume(&unsaved.object)),
         }

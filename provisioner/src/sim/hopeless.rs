@@ -17,11 +17,11 @@ impl World {
             let contradicts =
                 drivers.any(|driver| driver.spells || driver.named(&volume.name).any(other));
             let uid = volume.claim.as_ref().map(|claim| &claim.uid);
-            let owes = |uid: &Text| {
+            let has_unknown_outcome = |uid: &Text| {
                 let mut processes = self.processes();
-                processes.any(|process| process.in_flight().owes(uid))
+                processes.any(|process| process.in_flight().has_unknown_outcome(uid))
             };
-            contradicts && self.is_ours(volume) && uid.is_some_and(owes)
+            contradicts && self.is_ours(volume) && uid.is_some_and(has_unknown_outcome)
         })
     }
 

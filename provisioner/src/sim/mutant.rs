@@ -60,15 +60,15 @@ pub(super) enum Mutant {
     /// Forgets a call of unknown outcome together with the claim.
     ForgetsDeletedClaims,
     /// Takes a call of unknown outcome for ended.
-    ForgetsDoubt,
+    ForgetsPending,
     /// Takes a refusal as proof about the call before it.
     BelievesRefusals,
     /// The same, where another node has to be selected.
     ForgetsMoved,
     /// Forgets other unsettled requests of a claim once it has its volume.
-    ForgetsOwed,
+    ForgetsUnsettled,
     /// Deletes the volume of an unsettled request, even if a PersistentVolume refers to it.
-    DeletesOwed,
+    DeletesUnsettled,
     /// Repeats a call of unknown outcome with a new request.
     AsksAnew,
     /// Uses another volume name for each class.
@@ -100,7 +100,7 @@ pub(super) enum Mutant {
     /// Deletes volumes of an in-tree plugin without the annotation that they were migrated.
     DeletesUnmoved,
     /// Gives up volumes that cannot have a PersistentVolume of the plugin, without deleting them.
-    LeavesUnsayable,
+    LeavesUntranslatable,
     /// Neither adds nor removes finalizers of volumes that are not deleted.
     IgnoresFinalizerAction,
     /// Goes on without the Secret while it is missing.
@@ -134,7 +134,7 @@ pub(super) enum Mutant {
     /// Does not take what it reads into its cache.
     ForgetsReads,
     /// Does not requeue a claim with other unsettled requests when one is settled.
-    LeavesOwed,
+    LeavesUnsettled,
     /// Does not requeue sources when claims change.
     LeavesSources,
 }
@@ -179,13 +179,15 @@ impl Mutant {
             Reply::Ask(request::Reply::Call(called, took)) => {
                 Reply::Ask(request::Reply::Call(self.hears_call(called), took))
             }
-            Reply::Claim(ClaimReply::Namesake(name, Ok(found))) if self == Self::DeletesOwed => {
+            Reply::Claim(ClaimReply::ExistingPv(name, Ok(found)))
+                if self == Self::DeletesUnsettled =>
+            {
                 let source = Source::Csi(Csi {
                     driver: "test-driver".into(),
                     handle: "another".into(),
                 });
                 let found = VolumeDetail { source, ..*found };
-                Reply::Claim(ClaimReply::Namesake(name, Ok(Box::new(found))))
+                Reply::Claim(ClaimReply::ExistingPv(name, Ok(Box::new(found))))
             }
             reply => reply,
         }
@@ -257,7 +259,7 @@ impl Mutant {
     pub(super) fn decides(self, step: Step, key: &Key, informers: &Informers) -> Step {
         match (step, key) {
             (Step::Ask(Request::Call(Call::Create(mut call))), _) if self == Self::NamesAnew => {
-                let class = informers.classes.get(&call.about.blueprint.class);
+                let class = informers.classes.get(&call.about.pv_template.class);
                 let class = class.map_or("", |class| &*class.uid);
                 call.name = format!("{}-{class}", call.name);
                 Step::Ask(Request::Call(Call::Create(call)))

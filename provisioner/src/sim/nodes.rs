@@ -58,7 +58,7 @@ impl World {
         let nodes = self.case.scene.nodes();
         let node = match self.case.scene {
             Scene::Nodes | Scene::Apart => nodes[self.driver.site],
-            Scene::Plain | Scene::TopologyIndex | Scene::Sources | Scene::Moved => {
+            Scene::Plain | Scene::Topology | Scene::Sources | Scene::Moved => {
                 nodes[self.dice.below(nodes.len())]
             }
         };

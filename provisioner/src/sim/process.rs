@@ -114,7 +114,7 @@ impl Process {
         let setup = Setup {
             settings,
             retention: RETENTION,
-            places: match &node {
+            topology: match &node {
                 Some(node) => TopologyIndex::of_node(&node.name, &segment(&node.name)),
                 None => TopologyIndex::default(),
             },
@@ -200,8 +200,8 @@ impl Process {
             provisioner.recover(&self.informers, now)
         };
         self.informers.hidden.volumes = false;
-        let doubts = provisioner.in_flight().doubts();
-        let resumed = doubts.filter(|(_, doubt)| !doubt.inherited.is_empty());
+        let pending_creates = provisioner.in_flight().pending_creates();
+        let resumed = pending_creates.filter(|(_, pending)| !pending.sent_earlier.is_empty());
         self.resumed.extend(resumed.map(|(key, _)| key.clone()));
         self.attempts.take(due);
     }
@@ -214,10 +214,10 @@ impl Process {
         }
         let attempts = &mut self.attempts;
         attempts.now.instant = now;
-        let hidden = self.mutant.hides_doubt(key, &mut attempts.reactor);
+        let hidden = self.mutant.hides_pending(key, &mut attempts.reactor);
         attempts.begin(key, &self.informers);
         if let Key::Claim(key) = key {
-            attempts.reactor.in_flight_mut().show_doubt(key, hidden);
+            attempts.reactor.in_flight_mut().show_pending(key, hidden);
         }
     }
 

@@ -33,7 +33,7 @@ impl World {
             self.detach();
         }
         self.server.secret = true;
-        if self.case.scene == Scene::TopologyIndex {
+        if self.case.scene == Scene::Topology {
             // At most one stays away.
             let away = self.driver.silent.pop_first();
             let away = away.filter(|_| self.dice.one_in(2));
@@ -57,10 +57,10 @@ impl World {
             self.check_moved_on();
         }
         // The driver of a topology without capacity does not settle earlier requests, nor does one whose node is gone.
-        let owes = self
+        let has_unknown_outcome = self
             .processes()
-            .any(|process| process.in_flight().doubts().next().is_some());
-        if !self.has_complaint() && owes {
+            .any(|process| process.in_flight().pending_creates().next().is_some());
+        if !self.has_complaint() && has_unknown_outcome {
             for _ in 0..self.sites() {
                 self.turn();
                 self.driver.full.clear();
@@ -119,12 +119,12 @@ impl World {
     /// Checks that deleted objects are gone.
     fn check_gone(&self) -> Result<(), String> {
         // Their sources also stay as long as no process can read the unsettled requests.
-        let owed = self.server.refuses_leases || self.server.intents().next().is_some() || {
+        let unsettled = self.server.refuses_leases || self.server.intents().next().is_some() || {
             self.processes()
         }
-        .any(|process| process.in_flight().doubts().next().is_some());
+        .any(|process| process.in_flight().pending_creates().next().is_some());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
-        if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
+        if let Some(stuck) = claims.find(|claim| !unsettled || !is_ending_source(claim)) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
         }
         let mut volumes = self.server.volumes.values().map(|(_, volume)| volume);
@@ -155,7 +155,7 @@ impl World {
                 .full
                 .pop_first()
                 .filter(|_| self.driver.site == 0),
-            Scene::Plain | Scene::TopologyIndex | Scene::Sources | Scene::Moved => {
+            Scene::Plain | Scene::Topology | Scene::Sources | Scene::Moved => {
                 self.driver.full.pop_first()
             }
         };
@@ -189,11 +189,11 @@ impl World {
             }
         }
         // Unsettled requests take turns, and each turn is a write of the journal, until their topology has capacity.
-        let owes = self
+        let has_unknown_outcome = self
             .processes()
-            .any(|process| process.in_flight().doubts().next().is_some());
+            .any(|process| process.in_flight().pending_creates().next().is_some());
         let limited = |driver: &ModelDriver| !driver.full.is_empty() || !driver.silent.is_empty();
-        if !owes || !self.drivers().any(limited) {
+        if !has_unknown_outcome || !self.drivers().any(limited) {
             self.complain("it does not come to rest".into());
         }
     }
@@ -270,7 +270,7 @@ impl World {
             ));
         }
         self.check_snapshots()?;
-        self.check_books()?;
+        self.check_left_state()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
             let has = |volume: &VolumeDetail| handle(volume).is_some_and(|held| is_same(held, id));
             if !volumes().any(has)
@@ -319,12 +319,15 @@ impl World {
                     }
                 }
         };
-        let doubts = self
+        let pending_creates = self
             .processes()
-            .flat_map(|process| process.in_flight().doubts());
-        let mut doubts = doubts.filter(|(key, _)| *key.uid == *uid).peekable();
-        doubts.peek().is_some()
-            && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
+            .flat_map(|process| process.in_flight().pending_creates());
+        let mut pending_creates = pending_creates
+            .filter(|(key, _)| *key.uid == *uid)
+            .peekable();
+        pending_creates.peek().is_some()
+            && pending_creates
+                .all(|(_, pending)| pending.requests().all(|prepared| is_gone(prepared)))
     }
 
     /// Checks that claims get their volumes elsewhere while no call for a node that is gone gets an answer, unless a
@@ -348,16 +351,19 @@ impl World {
     }
 
     /// Checks that settled state is dropped: a process runs for months.
-    fn check_books(&self) -> Result<(), String> {
+    fn check_left_state(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
-            let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
+            let mut uids = process
+                .in_flight()
+                .pending_creates()
+                .map(|(key, _)| &key.uid);
             let known = uids.all(|uid| self.is_left_to_people(uid) || self.is_held(uid));
             let mut left = process.attempts.reactor.left();
-            left.retain(|book| !known || !["doubts", "told"].contains(book));
+            left.retain(|map| !known || !["pending_creates", "reported"].contains(map));
             left
         });
         match left.flatten().next() {
-            Some(book) => Err(format!("the books are not empty: {book}")),
+            Some(map) => Err(format!("the in-flight state is not empty: {map}")),
             None => Ok(()),
         }
     }

@@ -66,8 +66,8 @@ impl World {
 
     /// The API server gets one of the outstanding requests to remove a finalizer.
     fn remove_late(&mut self) {
-        let place = self.dice.below(self.removals.len());
-        let write = self.removals.swap_remove(place);
+        let index = self.dice.below(self.removals.len());
+        let write = self.removals.swap_remove(index);
         let _ = self.free(&write);
     }
 

@@ -98,7 +98,7 @@ impl World {
     pub(super) fn apply_claim(&self, step: ClaimStep) -> (ClaimReply, Option<Written>) {
         let server = &self.server;
         match step {
-            ClaimStep::LoadNamesake(name, volume) => {
+            ClaimStep::LoadExistingPv(name, volume) => {
                 let mut volumes = server.volumes.values().map(|(_, volume)| volume);
                 let has = |found: &&VolumeDetail| {
                     let volume = volume.as_ref();
@@ -109,7 +109,7 @@ impl World {
                 let found = found.map(|found| Box::new(found.clone()));
                 let written = self.seen(&name);
                 let found = found.ok_or_else(not_found);
-                (ClaimReply::Namesake(name, found), written)
+                (ClaimReply::ExistingPv(name, found), written)
             }
             ClaimStep::Intend(..) => unreachable!("the journal's"),
         }
@@ -181,9 +181,9 @@ impl World {
         }
         let name = format!("pvc-{uid}");
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
-        let owed = self.server.intents().any(|held| *held == **uid) || { self.processes() }
-            .any(|process| process.in_flight().owes(uid));
-        if !known && !owed && self.drivers().any(|driver| driver.may_have(&name)) {
+        let unsettled = self.server.intents().any(|held| *held == **uid) || { self.processes() }
+            .any(|process| process.in_flight().has_unknown_outcome(uid));
+        if !known && !unsettled && self.drivers().any(|driver| driver.may_have(&name)) {
             self.complain(format!("{name} moved while it may be made"));
         }
     }

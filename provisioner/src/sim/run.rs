@@ -226,7 +226,7 @@ impl World {
     /// Whether the requests of a claim change with classes and nodes, and no journal keeps them: then a process that
     /// forgets its reads sends another request under the same name.
     fn may_stall(&self) -> bool {
-        self.faulty() && self.case.scene == Scene::TopologyIndex && !self.journals()
+        self.faulty() && self.case.scene == Scene::Topology && !self.journals()
     }
 
     /// The watch of volumes stands still for a while; everything else goes on.

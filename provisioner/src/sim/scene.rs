@@ -17,7 +17,7 @@ pub(super) enum Scene {
     /// Attachments, a Secret, volumes with policy Retain, volumes that were made by hand.
     Plain,
     /// Volumes have topology; nodes come and go and run out of capacity.
-    TopologyIndex,
+    Topology,
     /// Volumes are copies of other claims' volumes and of snapshots.
     Sources,
     /// The driver replaced an in-tree plugin, and two of the classes are the plugin's. The driver makes volumes that
@@ -62,7 +62,7 @@ pub(super) fn registered() -> Entry {
 impl Scene {
     pub(super) const ALL: [Self; 6] = [
         Self::Plain,
-        Self::TopologyIndex,
+        Self::Topology,
         Self::Sources,
         Self::Moved,
         Self::Nodes,
@@ -79,14 +79,14 @@ impl Scene {
         match (self, protection, seed % 3) {
             // The next process does not know the requests of the one before, so that its request may differ.
             (_, Protection::Off, _) | (_, _, 1) => Names::Shared,
-            (Self::TopologyIndex, _, 0) => Names::Local,
+            (Self::Topology, _, 0) => Names::Local,
             (_, _, _) => Names::Unique,
         }
     }
 
     pub(super) fn claims(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::TopologyIndex | Self::Moved | Self::Nodes | Self::Apart => &CLAIMS,
+            Self::Plain | Self::Topology | Self::Moved | Self::Nodes | Self::Apart => &CLAIMS,
             Self::Sources => &CLAIMS_AND_SOURCE,
         }
     }
@@ -94,7 +94,7 @@ impl Scene {
     pub(super) fn nodes(self) -> &'static [&'static str] {
         match self {
             Self::Plain | Self::Sources | Self::Moved => &[],
-            Self::TopologyIndex => &NODES,
+            Self::Topology => &NODES,
             Self::Nodes | Self::Apart => &NODES[..2],
         }
     }
@@ -102,7 +102,7 @@ impl Scene {
     /// Number of classes that take turns under the one name.
     pub(super) fn classes(self) -> usize {
         match self {
-            Self::Plain | Self::TopologyIndex | Self::Moved => 3,
+            Self::Plain | Self::Topology | Self::Moved => 3,
             Self::Sources | Self::Nodes | Self::Apart => 2,
         }
     }
@@ -117,11 +117,11 @@ impl Scene {
         let parameters = [(NUMBER, &*number_text)].into_iter().chain(secret);
         let waits = matches!(
             (self, number),
-            (Self::TopologyIndex, 1 | 2) | (Self::Nodes | Self::Apart, 1)
+            (Self::Topology, 1 | 2) | (Self::Nodes | Self::Apart, 1)
         );
         let kept = self == Self::Apart || self == Self::Plain && number == 2;
         let allowed: Vec<SelectorTerm> = match (self, number) {
-            (Self::TopologyIndex, 2) => {
+            (Self::Topology, 2) => {
                 let zones = List::from(["z0", "z1"].map(Text::from));
                 vec![[(Text::from(ZONE), zones)].into()]
             }
@@ -149,7 +149,7 @@ impl Scene {
     pub(super) fn driver_name(self) -> &'static str {
         match self {
             Self::Moved => "ebs.csi.aws.com",
-            Self::Plain | Self::TopologyIndex | Self::Sources | Self::Nodes | Self::Apart => {
+            Self::Plain | Self::Topology | Self::Sources | Self::Nodes | Self::Apart => {
                 "test-driver"
             }
         }
@@ -161,7 +161,7 @@ impl Scene {
             name: self.driver_name().into(),
             abilities: Abilities {
                 publish: true,
-                topology: matches!(self, Self::TopologyIndex | Self::Nodes),
+                topology: matches!(self, Self::Topology | Self::Nodes),
                 snapshot: self == Self::Sources,
                 clone: self == Self::Sources,
                 ..fixture.abilities

@@ -227,7 +227,7 @@ impl World {
 
     /// Whether the journal allows the call.
     pub(super) fn may_call(&self, prepared: &PinnedRequest) -> bool {
-        let uid = &prepared.blueprint.claim.uid;
+        let uid = &prepared.pv_template.claim.uid;
         let leads = self.leads();
         { &self.process.attempts.reactor }.may_call(uid, self.clock, leads)
     }
@@ -249,7 +249,7 @@ impl World {
                 }
             }
             step => {
-                if let ClaimStep::LoadNamesake(name, _) = &step {
+                if let ClaimStep::LoadExistingPv(name, _) = &step {
                     let slots = &mut self.process.informers.volumes.slots;
                     slots.begin_write(&key_of(name));
                 }
@@ -339,7 +339,7 @@ fn unheard(reply: Reply) -> Reply {
             reply => reply,
         }),
         Reply::Claim(reply) => Reply::Claim(match reply {
-            ClaimReply::Namesake(name, _) => ClaimReply::Namesake(name, Err(lost())),
+            ClaimReply::ExistingPv(name, _) => ClaimReply::ExistingPv(name, Err(lost())),
             reply => reply,
         }),
     }

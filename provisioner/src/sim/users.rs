@@ -32,9 +32,9 @@ impl World {
             15 => self.delete_volume(),
             16 => self.server.secret = self.dice.one_in(2),
             _ => match self.case.scene {
-                Scene::Plain => self.keep_books_by_hand(),
+                Scene::Plain => self.change_volumes_by_hand(),
                 Scene::Moved => self.change_policy(),
-                Scene::TopologyIndex => self.move_house(),
+                Scene::Topology => self.move_house(),
                 Scene::Sources => self.take_snapshot(),
                 Scene::Nodes | Scene::Apart => self.fill(),
             },
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// A volume that was made by hand appears, or the policy of one is changed.
-    fn keep_books_by_hand(&mut self) {
+    fn change_volumes_by_hand(&mut self) {
         if self.dice.one_in(2) {
             return self.change_policy();
         }

@@ -158,10 +158,10 @@ impl World {
             return false;
         };
         let may = |driver: &ModelDriver| {
-            let owed = self
+            let unsettled = self
                 .unseen
                 .contains(&(driver.site, volume.name.to_string()));
-            driver.has(handle) || !owed && driver.may_have(&volume.name)
+            driver.has(handle) || !unsettled && driver.may_have(&volume.name)
         };
         volume.reclaim == Reclaim::Delete && self.drivers().any(may)
     }

@@ -26,9 +26,9 @@ use tokio::time::sleep;
 
 use super::api::CAPACITIES;
 use super::driver::DriverView;
-use super::metrics::Room;
+use super::metrics::CapacityMetrics;
 use crate::model::{Class, StorageCapacity};
-use crate::plan::capacity::{Book, Producer, Task};
+use crate::plan::capacity::{DesiredObjects, Producer, Task};
 use crate::plan::topology::Term;
 
 pub use origin::producer;
@@ -47,7 +47,7 @@ pub struct Capacity {
     classes: Cache<Class>,
     objects: Cache<StorageCapacity>,
     strings: Interner,
-    book: Mutex<Book>,
+    desired: Mutex<DesiredObjects>,
     segments_changed: Notify,
 }
 
@@ -70,7 +70,7 @@ pub struct Parts<'a> {
     /// Metrics of the queue.
     pub queues: &'a queue::Metrics,
     /// Metrics of the objects.
-    pub metrics: &'a Room,
+    pub metrics: &'a CapacityMetrics,
 }
 
 impl Capacity {
@@ -110,19 +110,19 @@ impl Capacity {
                 classes: parts.classes,
                 objects: Cache::new(parts.strings.clone(), heard),
                 strings: parts.strings,
-                book: Mutex::new(Book::new(name, parts.config.immediate)),
+                desired: Mutex::new(DesiredObjects::new(name, parts.config.immediate)),
                 segments_changed: Notify::new(),
             }
         });
         let weak = Arc::downgrade(&this);
-        let figures = move || Some(weak.upgrade()?.book().figures());
+        let figures = move || Some(weak.upgrade()?.desired().figures());
         parts.metrics.read_from(figures);
         Ok(this)
     }
 
-    /// The book. Never held across an await, nor while the queue or a cache is used.
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The desired objects. Never held across an await, nor while the queue or a cache is used.
+    fn desired(&self) -> MutexGuard<'_, DesiredObjects> {
+        self.desired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, tasks: Vec<Task>) {
@@ -133,8 +133,8 @@ impl Capacity {
 
     fn object_changed(&self, event: Event<'_, StorageCapacity>) {
         let tasks = match event {
-            Event::Upserted { new, .. } => self.book().object_changed(Arc::clone(new)),
-            Event::Deleted { key, .. } => self.book().object_gone(key.name()),
+            Event::Upserted { new, .. } => self.desired().object_changed(Arc::clone(new)),
+            Event::Deleted { key, .. } => self.desired().object_gone(key.name()),
             Event::Resync { .. } => return,
         };
         self.add(tasks);
@@ -142,13 +142,13 @@ impl Capacity {
 
     /// A class is new or changed.
     pub fn class_changed(&self, class: &Class) {
-        let tasks = self.book().class_changed(class);
+        let tasks = self.desired().class_changed(class);
         self.add(tasks);
     }
 
     /// A class is gone.
     pub fn class_gone(&self, name: &str) {
-        let tasks = self.book().class_gone(name);
+        let tasks = self.desired().class_gone(name);
         self.add(tasks);
     }
 
@@ -159,19 +159,19 @@ impl Capacity {
 
     /// A volume was made for a claim of this class; `accessible` are its topologies.
     pub fn provisioned(&self, class: &str, accessible: &[Topology]) {
-        let tasks = self.book().after_success(class, accessible);
+        let tasks = self.desired().after_success(class, accessible);
         self.add(tasks);
     }
 
     /// No volume could be made for a claim of this class.
     pub fn failed(&self, class: &str) {
-        let tasks = self.book().after_failure(class);
+        let tasks = self.desired().after_failure(class);
         self.add(tasks);
     }
 
     /// A volume with this affinity was deleted.
     pub fn deleted(&self, affinity: Option<&[node_selector::Term]>) {
-        let tasks = self.book().after_delete(affinity);
+        let tasks = self.desired().after_delete(affinity);
         self.add(tasks);
     }
 
@@ -209,7 +209,7 @@ impl Capacity {
 
     fn take_segments(&self, segments: impl Fn() -> Vec<Term>) {
         let segments = segments();
-        let tasks = self.book().set_segments(segments);
+        let tasks = self.desired().set_segments(segments);
         self.add(tasks);
     }
 
@@ -228,7 +228,7 @@ impl Capacity {
         }
         loop {
             sleep(self.poll).await;
-            let tasks = self.book().all();
+            let tasks = self.desired().all();
             for task in tasks {
                 self.queue.resync(&task, Place::default());
             }

@@ -112,7 +112,7 @@ pub fn engine(
     let queues = vec![
         queue("claims", pacing.threads)?,
         queue("volumes", pacing.threads)?,
-        // Upstream calls this queue `claims` as well, so that the metrics of the two cannot be told apart.
+        // Upstream calls this queue `claims` as well, so that the metrics cannot distinguish the two.
         queue("cloned-claims", pacing.clone_threads)?,
     ];
     let (journal, keeper) = parts.journal.unzip();
@@ -147,7 +147,7 @@ impl Shell<Provisioner> for Executor {
     }
 
     fn note(&self, notice: Notice) {
-        self.tell(notice);
+        self.report(notice);
     }
 
     fn failed(&self, key: &Key, failed: &Failed, _failures: u32, wait: Duration) {

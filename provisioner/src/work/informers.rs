@@ -35,7 +35,7 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far claims and volumes have come.
+    /// Empty caches, whose changes `engine` hears. `lifecycle` gets the progress of claims and volumes.
     pub(super) fn new(
         engine: &Weak<Engine>,
         driver: Arc<DriverView>,

@@ -315,7 +315,7 @@ async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>
     let executor = engine.shell();
     let mut pause = FIRST_PAUSE;
     let mut settled = Settled::default();
-    let mut said = false;
+    let mut reported = false;
     hindered(None);
     loop {
         let Some(request) = executor.wait(keeper, &mut settled).await else {
@@ -329,10 +329,10 @@ async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>
                     hindered(None);
                 }
                 pause = FIRST_PAUSE;
-                said = false;
+                reported = false;
             }
             Ok(Verdict::Later(error)) => {
-                if !std::mem::replace(&mut said, true) {
+                if !std::mem::replace(&mut reported, true) {
                     tracing::error!(err = %error, namespace = keeper.namespace, "Cannot write the provisioning journal; no volume is created until that works");
                 }
                 if pause >= LASTS {
@@ -366,7 +366,7 @@ impl Executor {
         };
         let written = self.write_down(keeper, intent).await;
         if let Err(error) = &written {
-            let claim = &prepared.blueprint.claim;
+            let claim = &prepared.pv_template.claim;
             let claim = &*format!("{}/{}", claim.namespace, claim.name);
             verbose!(2, claim, err = %error, "Not in the provisioning journal");
         }

@@ -25,7 +25,7 @@ pub struct Metrics {
     provisioned: Outcomes,
     deleted: Outcomes,
     /// Gauges of calls with unknown outcome.
-    pub in_doubt: InDoubt,
+    pub unknown_outcomes: UnknownOutcomes,
     commits: Histogram,
     intents: Histogram,
     without_node: Gauge,
@@ -87,8 +87,8 @@ impl Metrics {
     /// # Errors
     /// The registry has them already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
-        let in_doubt = InDoubt::new()?;
-        registry.register(Box::new(in_doubt.clone()))?;
+        let unknown_outcomes = UnknownOutcomes::new()?;
+        registry.register(Box::new(unknown_outcomes.clone()))?;
         let commits = Histogram::with_opts(HistogramOpts::new(
             "csi_sidecar_provisioning_journal_commit_seconds",
             "Latency in seconds of writes of the provisioning journal.",
@@ -118,7 +118,7 @@ impl Metrics {
                 CLAIM,
             )?,
             deleted: Outcomes::new(registry, "_delete", "persistent volumes deleted", VOLUME)?,
-            in_doubt,
+            unknown_outcomes,
             commits,
             intents,
             without_node,
@@ -165,27 +165,27 @@ impl Metrics {
 }
 
 /// Returns for each call with unknown outcome how long ago it was first sent.
-type Doubts = Box<dyn Fn() -> Option<Vec<Duration>> + Send + Sync>;
+type Ages = Box<dyn Fn() -> Option<Vec<Duration>> + Send + Sync>;
 
 /// Age limits in seconds for calls with unknown outcome: ten minutes, an hour, a day.
 const AGES: [u32; 3] = [600, 3_600, 86_400];
 
 /// Gauges of calls with unknown outcome, read from the in-flight state when they are scraped.
 #[derive(Clone)]
-pub struct InDoubt {
+pub struct UnknownOutcomes {
     count: Gauge,
     oldest: Gauge,
     older: GaugeVec,
-    source: Arc<Mutex<Option<Doubts>>>,
+    source: Arc<Mutex<Option<Ages>>>,
 }
 
-impl std::fmt::Debug for InDoubt {
+impl std::fmt::Debug for UnknownOutcomes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InDoubt").finish_non_exhaustive()
+        f.debug_struct("UnknownOutcomes").finish_non_exhaustive()
     }
 }
 
-impl InDoubt {
+impl UnknownOutcomes {
     fn new() -> Result<Self, RegisterError> {
         Ok(Self {
             count: Gauge::new(
@@ -209,12 +209,12 @@ impl InDoubt {
 
     /// Sets the source of the values; it returns `None` once the provisioner is gone.
     pub fn read_from(&self, source: impl Fn() -> Option<Vec<Duration>> + Send + Sync + 'static) {
-        let source: Doubts = Box::new(source);
+        let source: Ages = Box::new(source);
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
 }
 
-impl Collector for InDoubt {
+impl Collector for UnknownOutcomes {
     fn desc(&self) -> Vec<&Desc> {
         self.count
             .desc()
@@ -226,8 +226,8 @@ impl Collector for InDoubt {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let doubts = source.as_ref().and_then(|source| source());
-        let ages = doubts.unwrap_or_default();
+        let ages = source.as_ref().and_then(|source| source());
+        let ages = ages.unwrap_or_default();
         let number = |count: usize| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
         let oldest = ages.iter().max().copied().unwrap_or_default();
         self.count.set(number(ages.len()));
@@ -255,20 +255,20 @@ type Figures = Box<dyn Fn() -> Option<capacity::Figures> + Send + Sync>;
 /// Gauges of CSIStorageCapacity objects, read from the producer when they are scraped: zeros in a process that does not
 /// lead.
 #[derive(Clone)]
-pub struct Room {
+pub struct CapacityMetrics {
     goal: Gauge,
     current: Gauge,
     obsolete: Gauge,
     source: Arc<Mutex<Option<Figures>>>,
 }
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for CapacityMetrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Room").finish_non_exhaustive()
+        f.debug_struct("CapacityMetrics").finish_non_exhaustive()
     }
 }
 
-impl Room {
+impl CapacityMetrics {
     /// Adds the gauges to `registry`.
     ///
     /// # Errors
@@ -311,7 +311,7 @@ impl Room {
     }
 }
 
-impl Collector for Room {
+impl Collector for CapacityMetrics {
     fn desc(&self) -> Vec<&Desc> {
         self.gauges()
             .into_iter()
@@ -349,7 +349,7 @@ mod tests {
         metrics.deleted("sc1", Duration::from_secs(1));
         metrics.not_deleted("sc1");
         metrics
-            .in_doubt
+            .unknown_outcomes
             .read_from(|| Some([5, 601, 90_000].map(Duration::from_secs).into()));
         metrics.committed(3, Duration::from_millis(7));
         metrics.without_node(1);

@@ -35,9 +35,9 @@ impl Executor {
                 let intended = trace::step("journal", intending).await;
                 ClaimReply::Intended(prepared, intended)
             }
-            ClaimStep::LoadNamesake(name, volume) => {
-                let found = self.namesake(&name, volume.as_ref()).await;
-                ClaimReply::Namesake(name, found.map(Box::new))
+            ClaimStep::LoadExistingPv(name, volume) => {
+                let found = self.existing_pv(&name, volume.as_ref()).await;
+                ClaimReply::ExistingPv(name, found.map(Box::new))
             }
         }
     }
@@ -62,7 +62,7 @@ impl Executor {
     ///
     /// The cache takes in the one called `name`: the write that saved it may have had no answer, and until the watch
     /// reports it the claim would seem to need a volume.
-    async fn namesake(
+    async fn existing_pv(
         &self,
         name: &Text,
         volume: Option<&Identity>,
@@ -78,7 +78,7 @@ impl Executor {
             None => {
                 let json = self.api.get(&VOLUMES, &key).await?;
                 let wire = wire(&json)?;
-                // What is taken in below, the watch tells no more.
+                // The watch does not report again what is taken in below.
                 self.informers.volumes.look(&wire, Look::First);
                 read_volume(wire, &self.informers.strings)
             }
@@ -105,10 +105,10 @@ impl Executor {
         let channel = self.driver.channel().await;
         let channel = channel.map_err(CallError::Unreachable)?;
         // This has waited for the driver; another process may lead by now, and may have finished with the claim.
-        if !self.may_call(&call.about.blueprint.claim.uid) {
+        if !self.may_call(&call.about.pv_template.claim.uid) {
             return Err(CallError::Unreachable(not_now()));
         }
-        let migrated = Migrated(call.about.blueprint.is_in_tree());
+        let migrated = Migrated(call.about.pv_template.is_in_tree());
         let request = migrated.mark(std::mem::take(&mut **call));
         let mut client = ControllerClient::new(channel);
         let response = call_with(self.driver.timeout(), request, async |request| {

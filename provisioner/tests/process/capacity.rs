@@ -61,8 +61,8 @@ fn objects(stage: &Stage) -> Vec<String> {
         .map(|object| {
             let zone = &object["nodeTopology"]["matchLabels"]["zone"];
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-            let (class, room) = (&object["storageClassName"], &object["capacity"]);
-            format!("{} {} {}", text(class), text(zone), text(room))
+            let (class, capacity) = (&object["storageClassName"], &object["capacity"]);
+            format!("{} {} {}", text(class), text(zone), text(capacity))
         })
         .collect();
     all.sort();
@@ -122,9 +122,9 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     stage.until_volume(PV).await;
     let affinity = &stage.volume(PV)["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
     let zone = &affinity[0]["matchExpressions"][0]["values"][0];
-    let room = |of: &str| if *zone == *of { "4Gi" } else { "5Gi" };
+    let capacity = |of: &str| if *zone == *of { "4Gi" } else { "5Gi" };
     let fewer = ["late 1", "late 2", "sc1 1", "sc1 2"];
-    let fewer = fewer.map(|item| format!("{item} {}", room(&item[item.len() - 1..])));
+    let fewer = fewer.map(|item| format!("{item} {}", capacity(&item[item.len() - 1..])));
     stage
         .until("less room", |stage| objects(stage) == fewer)
         .await;
@@ -136,7 +136,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     stage.until_events("ProvisioningFailed", 1).await;
     settle().await;
     assert_eq!(stage.calls("GetCapacity"), asked + 2, "row 259");
-    labels_change(&stage, room("1")).await;
+    labels_change(&stage, capacity("1")).await;
 }
 
 /// Row 266; `old` is the capacity in the zone that stays.

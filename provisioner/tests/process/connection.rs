@@ -59,7 +59,7 @@ async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_b
     stage.until("deleted", deleted).await;
     let freed = |stage: &Stage| stage.claim("ns1/src").is_null();
     stage.until("the cloned claim is freed", freed).await;
-    let told = |stage: &Stage| stage.api.objects(capacity::KIND).len() == 2;
-    stage.until("room is told", told).await;
+    let published = |stage: &Stage| stage.api.objects(capacity::KIND).len() == 2;
+    stage.until("room is told", published).await;
     program.logs("The API server answers again").await;
 }

@@ -438,11 +438,11 @@ async fn fp_16_a_secret_that_is_no_text_is_refused_by_name() {
     let program = stage.start(&["--retry-interval-start=5m"]);
     for reason in ["VolumeFailedDelete", "ProvisioningFailed"] {
         stage.until_events(reason, 1).await;
-        let told = stage.events(reason);
-        let named = told
+        let events = stage.events(reason);
+        let named = events
             .iter()
             .all(|it| it.contains("bytes") && it.contains("UTF-8"));
-        assert!(named, "{told:?}");
+        assert!(named, "{events:?}");
     }
     assert_eq!(stage.calls(DELETE), 0, "{}", program.log());
     assert_eq!(stage.calls("CreateVolume"), 0, "{}", program.log());

@@ -40,9 +40,9 @@ async fn j_1_the_intent_is_written_before_the_call_and_nothing_on_the_claim() {
     stage.until_volume(PV).await;
     assert_eq!(commits(&stage), opening + 1, "one write more");
     let trace = stage.history();
-    let place = |text: &str| trace.iter().position(|line| line.contains(text));
-    let written = place("intent.csi-sidecars.io/").unwrap();
-    assert!(Some(written) < place(CREATE), "{trace:#?}");
+    let position = |text: &str| trace.iter().position(|line| line.contains(text));
+    let written = position("intent.csi-sidecars.io/").unwrap();
+    assert!(Some(written) < position(CREATE), "{trace:#?}");
     stage.until_settled().await;
     assert_eq!(commits(&stage), opening + 2);
     assert!(
@@ -176,7 +176,7 @@ async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
 }
 
 /// A process that is killed after the outcome of its call for the claim has become unknown.
-async fn killed_in_doubt(stage: &Stage) {
+async fn killed_without_answer(stage: &Stage) {
     killed_by(
         stage,
         CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late"),
@@ -193,7 +193,7 @@ async fn killed_by(stage: &Stage, fault: CallFault) {
 }
 
 /// Kills another process in the same state, for another claim, which is then deleted.
-async fn killed_in_doubt_again(stage: &Stage) {
+async fn killed_without_answer_again(stage: &Stage) {
     let program = stage.start(&["--retry-interval-start=60s"]);
     program.logs(READY).await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
@@ -210,7 +210,7 @@ async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
     let stage = Stage::new().await;
     stage.api.remove("storageclasses", "sc1");
     stage.api.insert(class().parameter("a", "b"));
-    killed_in_doubt(&stage).await;
+    killed_without_answer(&stage).await;
     stage.driver.stop();
     stage.can(ControllerRpc::SingleNodeMultiWriter);
     stage.driver.start();
@@ -226,7 +226,7 @@ async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
 #[tokio::test]
 async fn j_9_an_administrator_s_hand() {
     let stage = Stage::new().await;
-    killed_in_doubt(&stage).await;
+    killed_without_answer(&stage).await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     stage.api.edit("leases", JOURNAL, |lease| {
         let all = lease["metadata"]["annotations"].as_object_mut().unwrap();
@@ -283,8 +283,8 @@ async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_
         settle().await;
         assert!(stage.api.object("persistentvolumes", PV).is_none());
         assert!(apart(&stage));
-        let told = format!("restored.csi-sidecars.io/{U}: the Lease is from a backup");
-        assert_eq!(successor.log().contains(&told), number == 2, "once");
+        let warning = format!("restored.csi-sidecars.io/{U}: the Lease is from a backup");
+        assert_eq!(successor.log().contains(&warning), number == 2, "once");
         successor.terminate();
         successor.end().await;
     }
@@ -293,7 +293,7 @@ async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_
         assert!(volume.is_some(), "{model:?}");
     });
     // In the cluster that has it now, the journal works like any other.
-    killed_in_doubt_again(&stage).await;
+    killed_without_answer_again(&stage).await;
     let _successor = stage.start(&[]);
     stage.until_volume("pvc-u4").await;
 }
@@ -302,7 +302,7 @@ async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_
 #[tokio::test]
 async fn j_9_an_entry_that_cannot_be_read_outlives_the_next_call_for_its_claim() {
     let stage = Stage::new().await;
-    killed_in_doubt(&stage).await;
+    killed_without_answer(&stage).await;
     let entry = format!("intent.csi-sidecars.io/{U}");
     let newer = r#"{"prepared":{"name":{"later":true}}}"#;
     stage.api.edit("leases", JOURNAL, |lease| {
@@ -379,10 +379,9 @@ async fn j_11_refused_for_good() {
     );
     settle().await;
     assert_eq!(stage.calls(CREATE), 0);
-    let said = program.log();
+    let log = program.log();
     assert_eq!(
-        said.matches("no volume is created until that works")
-            .count(),
+        log.matches("no volume is created until that works").count(),
         1,
         "said once: {said}"
     );
@@ -498,10 +497,11 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
     metadata.retain(|field, _| ["name", "namespace", "annotations"].contains(&field.as_str()));
     // The header that the process would have written into the second Lease.
     let header = &mut second["metadata"]["annotations"]["csi-sidecars.io/journal"];
-    let mut said: serde_json::Value = serde_json::from_str(header.as_str().unwrap()).unwrap();
-    said["objects"] = 2.into();
-    said.as_object_mut().unwrap().remove("uid");
-    *header = said.to_string().into();
+    let mut header_json: serde_json::Value =
+        serde_json::from_str(header.as_str().unwrap()).unwrap();
+    header_json["objects"] = 2.into();
+    header_json.as_object_mut().unwrap().remove("uid");
+    *header = header_json.to_string().into();
     stage.api.insert(second);
     let successor = stage.start(&[QUICK]);
     stage.until_volume(PV).await;
@@ -581,8 +581,8 @@ async fn from_memory(
     assert!(metrics.contains(&line), "{lacks}: {metrics}");
     assert!({ stage.api.objects("leases") }.is_empty(), "{lacks}");
     let log = program.log();
-    let said = log.matches("No provisioning journal").count();
-    assert_eq!(said, usize::from(lacks != "wish"), "{lacks}: {log}");
+    let warnings = log.matches("No provisioning journal").count();
+    assert_eq!(warnings, usize::from(lacks != "wish"), "{lacks}: {log}");
     if lacks == "permission" {
         let rule = r#"resources: [\"leases\"], verbs: [\"get\", \"create\", \"update\"]"#;
         let plain = rule.replace('\\', "");
@@ -627,19 +627,19 @@ async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
     }
     program.logs_times("error getting secret sec", CLAIMS).await;
     settle().await;
-    assert_eq!(stage.intents().len(), CLAIMS, "the journal owes them");
-    let told = program.log().matches("remove the annotation from").count();
-    assert_eq!(told, CLAIMS, "the way out, once for each");
+    assert_eq!(stage.intents().len(), CLAIMS, "the journal keeps them");
+    let warnings = program.log().matches("remove the annotation from").count();
+    assert_eq!(warnings, CLAIMS, "the way out, once for each");
     assert_eq!(
         stage.calls(CREATE),
         CLAIMS,
         "not without what it insists on"
     );
     let text = get(&address, "/metrics").await.1;
-    let doubts =
+    let pending_creates =
         { text.lines() }.find(|line| line.starts_with("csi_sidecar_provisioning_in_doubt "));
     assert_eq!(
-        doubts,
+        pending_creates,
         Some("csi_sidecar_provisioning_in_doubt 50"),
         "{text}"
     );

@@ -83,7 +83,7 @@ async fn until_settled(stage: &Stage, driver: &str) {
 
 type Segments<'a> = &'a [(&'a str, &'a str)];
 
-fn place(segments: Segments<'_>) -> Topology {
+fn topology(segments: Segments<'_>) -> Topology {
     let pairs = segments.iter();
     Topology {
         segments: pairs
@@ -93,12 +93,15 @@ fn place(segments: Segments<'_>) -> Topology {
 }
 
 /// A driver's answer: volume handle, volume context, accessible topologies.
-fn answer(id: &str, context: Segments<'_>, places: &[Segments<'_>]) -> CreateVolumeResponse {
+fn answer(id: &str, context: Segments<'_>, topologies: &[Segments<'_>]) -> CreateVolumeResponse {
     CreateVolumeResponse {
         volume: Some(Volume {
             volume_id: id.into(),
-            volume_context: place(context).segments,
-            accessible_topology: places.iter().map(|segments| place(segments)).collect(),
+            volume_context: topology(context).segments,
+            accessible_topology: topologies
+                .iter()
+                .map(|segments| topology(segments))
+                .collect(),
             ..Volume::default()
         }),
     }

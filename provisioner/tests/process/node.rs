@@ -276,12 +276,12 @@ async fn j_14_p_8_a_journal_of_a_node_that_is_gone_goes_or_is_told_of() {
         .await;
     settle().await;
     let log = program.log();
-    let told: Vec<&str> = { log.lines() }
+    let lines: Vec<&str> = { log.lines() }
         .filter(|line| line.contains("journal is gone"))
         .collect();
-    assert_eq!(told.len(), 1, "{log}");
+    assert_eq!(lines.len(), 1, "{log}");
     for part in ["test-driver-journal-n2-0", "n2", "pvc-u1"] {
-        assert!(told[0].contains(part), "{part}: {log}");
+        assert!(lines[0].contains(part), "{part}: {log}");
     }
     let text = get(&address, "/metrics").await.1;
     let line = "csi_sidecar_provisioning_journals_without_node 1";

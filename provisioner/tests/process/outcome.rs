@@ -25,12 +25,12 @@ async fn row_181_a_call_in_doubt_is_repeated_word_for_word() {
             Code::Unavailable,
             Code::Aborted,
         ],
-        in_doubt,
+        unknown_outcome,
     )
     .await;
 }
 
-async fn in_doubt(code: Code) {
+async fn unknown_outcome(code: Code) {
     let stage = Stage::new().await;
     stage
         .driver
@@ -96,18 +96,18 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     assert_eq!(stage.calls(CREATE), calls, "row 182");
     assert!(stage.volume(PV).is_null(), "row 182");
     // After a call without an answer further calls do come: the refusal proves nothing about that call.
-    let doubtful = Stage::new().await;
+    let unanswered = Stage::new().await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
-    doubtful.driver.fault(late.times(1));
-    doubtful.driver.fault(refuses());
-    let _other = doubtful.start(&[QUICK]);
-    doubtful.api.insert(claim());
-    doubtful.until_calls(CREATE, 3).await;
-    doubtful.api.remove("persistentvolumeclaims", "ns1/c1");
+    unanswered.driver.fault(late.times(1));
+    unanswered.driver.fault(refuses());
+    let _other = unanswered.start(&[QUICK]);
+    unanswered.api.insert(claim());
+    unanswered.until_calls(CREATE, 3).await;
+    unanswered.api.remove("persistentvolumeclaims", "ns1/c1");
     settle().await;
-    let calls = doubtful.calls(CREATE);
-    doubtful.until_calls(CREATE, calls + 1).await;
-    assert_eq!(doubtful.intents().len(), 1, "row 188, j_4");
+    let calls = unanswered.calls(CREATE);
+    unanswered.until_calls(CREATE, calls + 1).await;
+    assert_eq!(unanswered.intents().len(), 1, "row 188, j_4");
     let text = &stage.events("ProvisioningFailed")[0];
     assert!(text.contains("rpc error: code = "), "section 18: {text}");
 }
@@ -414,7 +414,7 @@ async fn j_4_a_volume_is_not_deleted_beside_a_persistentvolume_of_its_driver() {
     gate.open();
     program.logs("nothing is deleted").await;
     settle().await;
-    assert_eq!(stage.intents(), [U], "it stays in the books");
+    assert_eq!(stage.intents(), [U], "the journal keeps it");
     let (_, text) = get(&address, "/metrics").await;
     assert!(
         text.contains("csi_sidecar_provisioning_in_doubt 1"),

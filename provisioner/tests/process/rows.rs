@@ -1,4 +1,4 @@
-//! Checks the rows in docs/parity.md: each row that the built program is said to show has a test here that runs, and in
+//! Checks the rows in docs/parity.md: each row claimed for the built program has a test here that runs, and in
 //! which something can fail.
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ fn rows_in(cell: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The rows that the built program is said to show.
+/// The rows that docs/parity.md claims for the built program.
 fn promised(parity: &str) -> BTreeSet<u32> {
     let (_, section) = parity.split_once(SECTION).unwrap();
     let cells = section.lines().filter_map(|line| {

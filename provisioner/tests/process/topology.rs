@@ -36,7 +36,7 @@ fn segments(topology: &Topology) -> String {
 }
 
 /// Requisite and preferred topologies of a request.
-fn places(request: &CreateVolumeRequest) -> (Vec<String>, Vec<String>) {
+fn topologies(request: &CreateVolumeRequest) -> (Vec<String>, Vec<String>) {
     let requirement = request.accessibility_requirements.as_ref().unwrap();
     let requisite = requirement.requisite.iter().map(segments);
     let preferred = requirement.preferred.iter().map(segments);
@@ -44,14 +44,14 @@ fn places(request: &CreateVolumeRequest) -> (Vec<String>, Vec<String>) {
 }
 
 fn in_zone_3() -> CreateVolumeResponse {
-    let place = Topology {
+    let topology = Topology {
         segments: [("zone".to_owned(), "3".to_owned())].into(),
     };
     CreateVolumeResponse {
         volume: Some(Volume {
             volume_id: "vol-1".into(),
             capacity_bytes: GI,
-            accessible_topology: vec![place],
+            accessible_topology: vec![topology],
             ..Volume::default()
         }),
     }
@@ -72,7 +72,7 @@ async fn rows_151_156_and_177_every_place_the_best_one_first() {
     stage.api.insert(claim().with("/metadata/name", "testpvc"));
     stage.until_volume(PV).await;
     let all = ["rack=A zone=1", "rack=B zone=2", "rack=C zone=3"];
-    let (requisite, preferred) = places(&stage.creations()[0]);
+    let (requisite, preferred) = topologies(&stage.creations()[0]);
     assert_eq!(requisite, all, "row 151");
     assert_eq!(preferred, [all[2], all[0], all[1]], "row 151");
     let volume = stage.volume(PV);
@@ -85,7 +85,7 @@ async fn rows_151_156_and_177_every_place_the_best_one_first() {
     let selected = claim().uid("u2").with("/metadata/name", "c2");
     stage.api.insert(selected.annotation(SELECTED, "n1"));
     stage.until_volume("pvc-u2").await;
-    let (requisite, preferred) = places(&stage.creations()[1]);
+    let (requisite, preferred) = topologies(&stage.creations()[1]);
     assert_eq!(requisite, all, "row 156");
     assert_eq!(preferred, [all[1], all[2], all[0]], "row 156");
 }
@@ -112,7 +112,7 @@ async fn row_157_the_selected_node_s_place_alone() {
     program.logs(READY).await;
     stage.api.insert(claim().annotation(SELECTED, "n1"));
     stage.until_volume(PV).await;
-    let (requisite, preferred) = places(&stage.creations()[0]);
+    let (requisite, preferred) = topologies(&stage.creations()[0]);
     assert_eq!(requisite, ["rack=B zone=2"]);
     assert_eq!(preferred, requisite);
 }
@@ -161,7 +161,7 @@ async fn rows_170_and_172_what_a_node_lacks_may_come() {
     let node = build::node("n1").label("zone", "2").label("rack", "late");
     stage.api.insert(node);
     stage.until_volume(PV).await;
-    let (_, preferred) = places(&stage.creations()[0]);
+    let (_, preferred) = topologies(&stage.creations()[0]);
     assert_eq!(preferred[0], "rack=late zone=2", "row 172");
 }
 
@@ -207,7 +207,7 @@ async fn row_174_another_node_has_another_place() {
             object["metadata"]["annotations"][SELECTED] = "n2".into();
         });
     stage.until_volume(PV).await;
-    let (requisite, _) = places(stage.creations().last().unwrap());
+    let (requisite, _) = topologies(stage.creations().last().unwrap());
     assert_eq!(requisite, ["rack=C zone=3"]);
 }
 

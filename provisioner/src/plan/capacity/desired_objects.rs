@@ -43,7 +43,7 @@ pub struct Figures {
 /// Classes and objects may be added before the segments; tasks are known from the first
 /// [`set_segments`](Self::set_segments) on.
 #[derive(Debug)]
-pub struct Book {
+pub struct DesiredObjects {
     driver: Text,
     /// `--capacity-for-immediate-binding`
     immediate: bool,
@@ -67,8 +67,8 @@ struct Known {
     item: Option<Item>,
 }
 
-impl Book {
-    /// The empty book of a provisioner for this driver.
+impl DesiredObjects {
+    /// The state before any list, of a provisioner for this driver.
     #[must_use]
     pub fn new(driver: Text, immediate: bool) -> Self {
         Self {

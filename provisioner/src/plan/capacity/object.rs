@@ -34,7 +34,7 @@ pub enum Step {
 
 /// The driver's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeCapacity {
     available: Quantity,
     /// Largest possible volume, if the driver reports it.
     largest: Option<Quantity>,
@@ -64,7 +64,7 @@ pub fn request(item: &Item, class: &Class) -> GetCapacityRequest {
     }
 }
 
-impl Room {
+impl FreeCapacity {
     /// Reads the answer. The objects have no field for `minimum_volume_size`.
     ///
     /// # Errors
@@ -96,19 +96,24 @@ impl Producer {
 
     /// Decides about an item's object.
     #[must_use]
-    pub fn decide(&self, item: &Item, room: Room, object: Option<&StorageCapacity>) -> Step {
+    pub fn decide(
+        &self,
+        item: &Item,
+        free: FreeCapacity,
+        object: Option<&StorageCapacity>,
+    ) -> Step {
         let Some(object) = object else {
-            return Step::Create(self.object(item, room, self.new_metadata()));
+            return Step::Create(self.object(item, free, self.new_metadata()));
         };
         let owned = self.owner.as_ref().is_none_or(|owner| owner.owns(object));
-        if object.capacity == Some(room.available) && object.maximum == room.largest && owned {
+        if object.capacity == Some(free.available) && object.maximum == free.largest && owned {
             return Step::Keep;
         }
         let metadata = self.metadata(object);
-        Step::Update(object.name.clone(), self.object(item, room, metadata))
+        Step::Update(object.name.clone(), self.object(item, free, metadata))
     }
 
-    fn object(&self, item: &Item, room: Room, metadata: Value) -> Value {
+    fn object(&self, item: &Item, free: FreeCapacity, metadata: Value) -> Value {
         let text = |quantity: Quantity| Value::from(quantity.to_string());
         fields([
             ("apiVersion", Some("storage.k8s.io/v1".into())),
@@ -119,8 +124,8 @@ impl Producer {
                 "nodeTopology",
                 Some(json!({"matchLabels": item.segment.to_map()})),
             ),
-            ("capacity", Some(text(room.available))),
-            ("maximumVolumeSize", room.largest.map(text)),
+            ("capacity", Some(text(free.available))),
+            ("maximumVolumeSize", free.largest.map(text)),
         ])
     }
 

@@ -1,22 +1,24 @@
 //! Which objects are out of date after a volume was made or deleted.
 //!
-//! The rules are about volumes; the book only knows classes and segments.
+//! The rules are about volumes; `DesiredObjects` only knows classes and segments.
 
 use std::collections::BTreeSet;
 
 use csi_proto::csi::Topology;
 use sidecar::node_selector::{self, Requirement};
 
-use super::desired_objects::{Book, Task};
+use super::desired_objects::{DesiredObjects, Task};
 use crate::plan::topology::Term;
 
-impl Book {
+impl DesiredObjects {
     /// A volume was made for a claim of this class: capacity has decreased in its segments, or, where the driver
     /// reports no topology, in any.
     #[must_use]
     pub fn after_success(&self, class: &str, accessible: &[Topology]) -> Vec<Task> {
-        let told = accessible.iter().filter(|place| !place.segments.is_empty());
-        let segments: BTreeSet<Term> = told.map(Term::from_csi).collect();
+        let reported = accessible
+            .iter()
+            .filter(|topology| !topology.segments.is_empty());
+        let segments: BTreeSet<Term> = reported.map(Term::from_csi).collect();
         if segments.is_empty() {
             self.of_class(class)
         } else {

@@ -19,14 +19,14 @@ impl Attempt {
     /// The steps once the PersistentVolume exists.
     pub(super) fn conclude(&self, view: &View<'_>, end: End) -> Step {
         if end == End::Provisioned
-            && let Some(prepared) = &self.frozen
+            && let Some(prepared) = &self.pinned
         {
-            if !view.gone && !self.repaying && !self.concluded.announced {
+            if !view.gone && !self.settling && !self.concluded.announced {
                 let succeeded = Announcement::Succeeded(prepared.name.clone());
                 return announcement(view, succeeded);
             }
             if let (Some(name), false) = (&prepared.release, self.concluded.released) {
-                let namespace = &prepared.blueprint.claim.namespace;
+                let namespace = &prepared.pv_template.claim.namespace;
                 return Step::Ask(edit::release_snapshot(namespace, name));
             }
         }
@@ -36,7 +36,7 @@ impl Attempt {
     /// The steps after a failure: where the node is the reason, the update that removes the selected node.
     pub(super) fn give_up(&self, view: &View<'_>, failure: &Failure) -> Step {
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
-        let needed = !view.gone && !self.repaying;
+        let needed = !view.gone && !self.settling;
         let moves = failure.state() == ProvisioningState::Reschedule && selected && needed;
         if moves && !self.concluded.unselected {
             Step::Ask(edit::unselect(view.claim, failure))
@@ -59,7 +59,7 @@ impl Attempt {
             ProvisioningState::Finished
             | ProvisioningState::Infeasible
             | ProvisioningState::Reschedule
-                if self.frozen.is_some() && !self.called =>
+                if self.pinned.is_some() && !self.called =>
             {
                 // The outcome of an earlier call is as unknown as before.
                 ProvisioningState::NoChange
@@ -80,20 +80,20 @@ impl Attempt {
         &self,
         over: Result<End, &Failure>,
     ) -> (Outcome<PinnedRequest>, Vec<Arc<PinnedRequest>>) {
-        let mut owed = self.owed.clone();
+        let mut unsettled = self.unsettled.clone();
         let failure = match over {
             Ok(end) => {
-                owed.extend(self.frozen.clone().filter(|_| end == End::Owing));
-                return (Outcome::Over, owed);
+                unsettled.extend(self.pinned.clone().filter(|_| end == End::LeftUnsettled));
+                return (Outcome::Over, unsettled);
             }
             Err(failure) => failure,
         };
-        let outcome = match (self.state(failure), &self.frozen) {
+        let outcome = match (self.state(failure), &self.pinned) {
             (ProvisioningState::NoChange, Some(prepared))
-                if (self.repaying || self.recalled) && self.unsaved.is_none() =>
+                if (self.settling || self.was_unsettled) && self.unsaved.is_none() =>
             {
                 // A request that cannot be sent now must not block the other unsettled ones or today's.
-                owed.push(Arc::clone(prepared));
+                unsettled.push(Arc::clone(prepared));
                 Outcome::Final { infeasible: None }
             }
             (ProvisioningState::NoChange, _) | (ProvisioningState::InBackground, None) => {
@@ -107,24 +107,25 @@ impl Attempt {
                     | Failure::Orphan(Unusable::Unrecorded { .. }, _),
                 ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
                 // The other unsettled requests have their turn first.
-                (None, _) if self.repaying => Outcome::Owed(Arc::clone(prepared)),
-                (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
+                (None, _) if self.settling => Outcome::Unsettled(Arc::clone(prepared)),
+                (Some(_) | None, _) => Outcome::Unknown(Arc::clone(prepared)),
             },
             (state, Some(prepared)) => {
                 let class_uid = prepared.class_uid.as_str();
                 let infeasible =
-                    state == ProvisioningState::Infeasible && !self.repaying && !self.recalled;
-                let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
-                let taken = taken && !self.recalled;
+                    state == ProvisioningState::Infeasible && !self.settling && !self.was_unsettled;
+                let name_in_use =
+                    failure.is_name_in_use() && !self.settling && !unsettled.is_empty();
+                let name_in_use = name_in_use && !self.was_unsettled;
                 // The existing volume of the name comes from an earlier call for this claim.
-                let first = taken.then(|| owed.remove(0));
-                let mut inherited = self.inherited.iter();
-                let inherited = inherited.any(|before| before.asks_the_same(prepared));
-                if self.doubted && !failure.ends_doubt(prepared, inherited) {
-                    owed.push(Arc::clone(prepared));
+                let first = name_in_use.then(|| unsettled.remove(0));
+                let mut sent_earlier = self.sent_earlier.iter();
+                let sent_earlier = sent_earlier.any(|before| before.asks_the_same(prepared));
+                if self.outcome_unknown && !failure.settles_outcome(prepared, sent_earlier) {
+                    unsettled.push(Arc::clone(prepared));
                 }
                 match first {
-                    Some(first) => Outcome::Recalled(first),
+                    Some(first) => Outcome::RepeatUnsettled(first),
                     None => Outcome::Final {
                         infeasible: infeasible.then(|| class_uid.into()),
                     },
@@ -137,21 +138,21 @@ impl Attempt {
                 None,
             ) => Outcome::Final { infeasible: None },
         };
-        (outcome, owed)
+        (outcome, unsettled)
     }
 
     /// The content of the journal while `prepared` is sent for `claim`.
     #[must_use]
     pub fn intent(&self, claim: &Claim, prepared: &Arc<PinnedRequest>) -> Intent {
         let others = self
-            .owed
+            .unsettled
             .iter()
             .filter(|other| !other.asks_the_same(prepared));
-        let mut owed: Vec<_> = others.cloned().collect();
+        let mut unsettled: Vec<_> = others.cloned().collect();
         let mut asked = Some(Arc::clone(prepared));
-        if self.repaying {
-            owed.extend(asked.take());
+        if self.settling {
+            unsettled.extend(asked.take());
         }
-        Intent::owing(claim, asked, owed)
+        Intent::with_unsettled(claim, asked, unsettled)
     }
 }

@@ -144,7 +144,7 @@ pub enum Failure {
     #[error(
         "the name {volume} is that of the PersistentVolume of claim {claim}: make volume names unique with a greater --volume-name-uuid-length"
     )]
-    NameTaken {
+    NameInUse {
         /// Name of the PersistentVolume.
         volume: Text,
         /// `namespace/name` of that claim.
@@ -155,12 +155,12 @@ pub enum Failure {
 impl Failure {
     /// The PersistentVolume with the volume's name, `found`, belongs to another claim.
     #[must_use]
-    pub fn name_taken(found: &VolumeDetail) -> Self {
+    pub fn name_in_use(found: &VolumeDetail) -> Self {
         let claim = found
             .claim
             .as_ref()
             .map(|claim| format!("{}/{}", claim.namespace, claim.name));
-        Self::NameTaken {
+        Self::NameInUse {
             volume: found.name.clone(),
             claim: claim.unwrap_or_default(),
         }
@@ -177,15 +177,15 @@ impl Failure {
     }
 
     /// Whether this failure proves that `asked`, of which an earlier call had no answer, left no volume: the volume was
-    /// deleted, or the very same request is impossible. A request that an earlier process sent (`inherited`) may have
-    /// reached an earlier version of the driver, which proves nothing.
+    /// deleted, or the very same request is impossible. A request that an earlier process sent (`sent_earlier`) may
+    /// have reached an earlier version of the driver, which proves nothing.
     #[must_use]
-    pub fn ends_doubt(&self, asked: &PinnedRequest, inherited: bool) -> bool {
+    pub fn settles_outcome(&self, asked: &PinnedRequest, sent_earlier: bool) -> bool {
         match self {
             Self::Discarded(_) => true,
             Self::Call(error) => {
                 let impossible = [Code::InvalidArgument, Code::OutOfRange, Code::Unimplemented];
-                !inherited && asked.is_self_contained() && impossible.contains(&error.code)
+                !sent_earlier && asked.is_self_contained() && impossible.contains(&error.code)
             }
             Self::NoClass(_)
             | Self::Class(_)
@@ -213,13 +213,13 @@ impl Failure {
             | Self::Leaving(_)
             | Self::Lost(_)
             | Self::Contradicted { .. }
-            | Self::NameTaken { .. }
+            | Self::NameInUse { .. }
             | Self::Save(_) => false,
         }
     }
 
     /// Whether the driver answered that another volume of the name exists.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_name_in_use(&self) -> bool {
         matches!(self, Self::Call(error) if error.code == Code::AlreadyExists)
     }
 
@@ -261,7 +261,7 @@ impl Failure {
             | Self::Orphan(..)
             | Self::Leaving(_)
             | Self::Contradicted { .. }
-            | Self::NameTaken { .. }
+            | Self::NameInUse { .. }
             | Self::Save(_) => ProvisioningState::InBackground,
         }
     }
@@ -333,7 +333,7 @@ impl Failure {
             | Self::Leaving(_)
             | Self::Lost(_)
             | Self::Contradicted { .. }
-            | Self::NameTaken { .. }
+            | Self::NameInUse { .. }
             | Self::Save(_) => None,
         }
     }

@@ -66,15 +66,15 @@ impl Attempt {
             ClaimReply::Intended(prepared, intended) => {
                 intended.map_err(Failure::Intend)?;
                 self.intended = true;
-                self.freeze(&prepared);
+                self.pin(&prepared);
             }
-            ClaimReply::Namesake(name, found) => match (&self.reached, &self.frozen) {
-                (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
-                    self.reached = self.repaid(&Arc::clone(prepared), found);
+            ClaimReply::ExistingPv(name, found) => match (&self.reached, &self.pinned) {
+                (Reached::Returned(..) | Reached::NameInUse(_), Some(prepared)) => {
+                    self.reached = self.settlement(&Arc::clone(prepared), found);
                 }
                 (Reached::Start, _) if self.unsaved.is_none() => {
                     let read = |error| Failure::Read(format!("PersistentVolume {name}"), error);
-                    self.loaded.namesake = Some(found.map_err(read)?);
+                    self.loaded.existing_pv = Some(found.map_err(read)?);
                 }
                 (_, _) => self.compared(found),
             },
@@ -100,7 +100,7 @@ impl Attempt {
             }
             // The attempt needs their replies.
             Step::Ask(Request::Get(_) | Request::Call(_))
-            | Step::Claim(ClaimStep::LoadNamesake(..))
+            | Step::Claim(ClaimStep::LoadExistingPv(..))
             | Step::Done(_)
             | Step::Fail(_) => Ok(()),
         }
@@ -117,7 +117,7 @@ impl Attempt {
                 self.unsaved = Some(unsaved);
                 self.called = true;
                 self.reached = match error.refusal {
-                    Refusal::AlreadyExists => Reached::Named,
+                    Refusal::AlreadyExists => Reached::PvExists,
                     Refusal::Conflict
                     | Refusal::NotFound
                     | Refusal::Forbidden
@@ -167,31 +167,32 @@ impl Attempt {
     }
 
     /// Makes this the pinned request.
-    fn freeze(&mut self, prepared: &Arc<PinnedRequest>) {
-        self.frozen = Some(Arc::clone(prepared));
-        let others = self.owed.len();
-        self.owed.retain(|other| !other.asks_the_same(prepared));
-        self.doubted |= self.owed.len() < others;
+    fn pin(&mut self, prepared: &Arc<PinnedRequest>) {
+        self.pinned = Some(Arc::clone(prepared));
+        let others = self.unsettled.len();
+        self.unsettled
+            .retain(|other| !other.asks_the_same(prepared));
+        self.outcome_unknown |= self.unsettled.len() < others;
     }
 
     fn created(&mut self, prepared: &PinnedRequest, response: CreateVolumeResponse) -> Reached {
-        let (blueprint, name) = (&prepared.blueprint, &prepared.name);
+        let (pv_template, name) = (&prepared.pv_template, &prepared.name);
         // The new volume may be the one that the claim has, or had.
         let held = response
             .volume
             .as_ref()
             .filter(|volume| self.needless && !volume.volume_id.is_empty())
-            .map(|volume| Identity::new(blueprint, name, volume));
-        let reached = match pv::accept(blueprint, name, response) {
+            .map(|volume| Identity::new(pv_template, name, volume));
+        let reached = match pv::accept(pv_template, name, response) {
             Ok(volume) => {
                 self.made = Some(volume);
                 Reached::Made
             }
-            Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
+            Err(unusable) if unusable.discard().is_some() => Reached::Unusable(unusable),
             Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
         };
         match held {
-            Some(identity) => Reached::Held(identity, Box::new(reached)),
+            Some(identity) => Reached::Returned(identity, Box::new(reached)),
             None => reached,
         }
     }
@@ -202,18 +203,18 @@ impl Attempt {
         result: Result<CreateVolumeResponse, RpcError>,
     ) {
         self.called = true;
-        self.freeze(prepared);
+        self.pin(prepared);
         self.reached = match result {
             Ok(response) => self.created(prepared, response),
-            Err(error) if self.repaying && error.code == Code::AlreadyExists => {
-                Reached::Taken(error)
+            Err(error) if self.settling && error.code == Code::AlreadyExists => {
+                Reached::NameInUse(error)
             }
             Err(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
         };
     }
 
     /// An unsettled request is settled when the PersistentVolume of that name refers to its volume.
-    fn repaid(
+    fn settlement(
         &mut self,
         prepared: &PinnedRequest,
         found: Result<Box<VolumeDetail>, ApiError>,
@@ -227,32 +228,32 @@ impl Attempt {
                 return Reached::Failed(Failure::Read(what, error));
             }
         };
-        let driver = prepared.blueprint.driver();
+        let driver = prepared.pv_template.driver();
         let ours = found
             .as_ref()
             .filter(|found| found.driver() == Some(driver));
         let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
-            (Reached::Held(volume, _), Some(held)) if !volume.is_of(held) => {
+            (Reached::Returned(volume, _), Some(held)) if !volume.is_of(held) => {
                 contradicted(&volume, held)
             }
-            (Reached::Held(..) | Reached::Taken(_), Some(_)) if leaves => {
+            (Reached::Returned(..) | Reached::NameInUse(_), Some(_)) if leaves => {
                 Reached::Failed(Failure::Leaving(prepared.name.clone()))
             }
-            (Reached::Held(..) | Reached::Taken(_), Some(_)) => Reached::Repaid,
-            (Reached::Held(_, next), None) if found.is_none() => *next,
-            (Reached::Held(volume, _), None) => unrecorded(&volume),
-            (Reached::Taken(error), None) => Reached::Failed(Failure::Call(error)),
+            (Reached::Returned(..) | Reached::NameInUse(_), Some(_)) => Reached::Settled,
+            (Reached::Returned(_, next), None) if found.is_none() => *next,
+            (Reached::Returned(volume, _), None) => unrecorded(&volume),
+            (Reached::NameInUse(error), None) => Reached::Failed(Failure::Call(error)),
             (before, _) => before,
         }
     }
 
     fn met_owner(&mut self, owner: &Object, found: Result<Found, ApiError>) -> Result<(), Failure> {
         self.owner_known = true;
-        let Some(prepared) = &self.frozen else {
+        let Some(prepared) = &self.pinned else {
             return Ok(());
         };
-        let claim = &prepared.blueprint.claim;
+        let claim = &prepared.pv_template.claim;
         match found {
             Ok(Found::SourceClaim(found))
                 if *found.uid == *claim.uid && *found.volume == *prepared.name =>
@@ -271,8 +272,8 @@ impl Attempt {
         };
         let volume = &unsaved.identity;
         let missing = matches!(&found, Err(error) if error.is_not_found());
-        if missing && self.needless && !self.sought && matches!(self.reached, Reached::Start) {
-            self.sought = true;
+        if missing && self.needless && !self.searched && matches!(self.reached, Reached::Start) {
+            self.searched = true;
             return;
         }
         self.called = true;
@@ -281,13 +282,13 @@ impl Attempt {
             Ok(found) if volume.is_of(&found) && found.is_leaving() => {
                 Reached::Failed(Failure::Leaving(found.name.to_string()))
             }
-            Ok(found) if volume.is_of(&found) && found.name != unsaved.name => Reached::Repaid,
-            Ok(found) => match &self.frozen {
-                Some(prepared) if found.driver() != Some(prepared.blueprint.driver()) => {
+            Ok(found) if volume.is_of(&found) && found.name != unsaved.name => Reached::Settled,
+            Ok(found) => match &self.pinned {
+                Some(prepared) if found.driver() != Some(prepared.pv_template.driver()) => {
                     unrecorded(volume)
                 }
-                Some(prepared) if !found.is_for(&prepared.blueprint.claim.uid) => {
-                    Reached::Failed(Failure::name_taken(&found))
+                Some(prepared) if !found.is_for(&prepared.pv_template.claim.uid) => {
+                    Reached::Failed(Failure::name_in_use(&found))
                 }
                 Some(_) | None if volume.is_of(&found) => Reached::Saved,
                 Some(_) | None => contradicted(volume, &found),
@@ -297,7 +298,7 @@ impl Attempt {
     }
 
     fn discarded(&mut self, result: Result<(), CallError>) {
-        let Reached::Bad(unusable) = &self.reached else {
+        let Reached::Unusable(unusable) = &self.reached else {
             return;
         };
         let unusable = unusable.clone();
@@ -322,7 +323,7 @@ fn contradicted(volume: &Identity, found: &VolumeDetail) -> Reached {
 /// The existing PersistentVolume is another driver's.
 fn unrecorded(volume: &Identity) -> Reached {
     let id = volume.handle().to_owned();
-    Reached::Bad(Unusable::Unrecorded { id })
+    Reached::Unusable(Unusable::Unrecorded { id })
 }
 
 fn not_loaded(object: &Object, error: ApiError) -> Failure {

@@ -4,7 +4,7 @@
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
-use super::place::place;
+use super::accessibility::add_requirement;
 use super::{Announcement, Attempt, End, Failure, Step, Stop, announcement};
 use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
 use crate::plan::edit;
@@ -45,12 +45,12 @@ impl Attempt {
         }
         capable(view, origin.as_ref(), attributes_class.is_some())?;
         let mut prepared = basics(view, class)?;
-        prepared.blueprint.provisioned_by = original.provisioner.to_string();
+        prepared.pv_template.provisioned_by = original.provisioner.to_string();
         prepared.source = match &origin {
             Some(origin) => Some(self.source(view, class, origin)?),
             None => None,
         };
-        place(&mut prepared, view, class)?;
+        add_requirement(&mut prepared, view, class)?;
         self.finish(&mut prepared, view, class, attributes_class)?;
         Ok(prepared)
     }
@@ -66,7 +66,7 @@ impl Attempt {
             Selection::Contend => return over(End::Contend),
             Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
             Selection::OtherProvisioner | Selection::Provision if view.volume_exists => {
-                self.look_at_namesake(view)?;
+                self.check_existing_pv(view)?;
                 return over(End::Exists);
             }
             Selection::OtherProvisioner => return over(End::Stopped),
@@ -156,10 +156,10 @@ impl Attempt {
                 .map_err(Failure::SecretName)
                 .map(|found| found.map(secret_name))
         };
-        prepared.blueprint.secrets.provisioner = find(Purpose::Provisioner)?;
+        prepared.pv_template.secrets.provisioner = find(Purpose::Provisioner)?;
         self.secrets(prepared.secret().as_ref())?;
-        prepared.blueprint.secrets = SecretRefs {
-            provisioner: prepared.blueprint.secrets.provisioner.take(),
+        prepared.pv_template.secrets = SecretRefs {
+            provisioner: prepared.pv_template.secrets.provisioner.take(),
             controller_publish: find(Purpose::ControllerPublish)?,
             node_stage: find(Purpose::NodeStage)?,
             node_publish: find(Purpose::NodePublish)?,
@@ -187,7 +187,7 @@ impl Attempt {
         prepared.mutable_parameters = parameters
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        prepared.blueprint.attributes_class = Some(wanted.to_string());
+        prepared.pv_template.attributes_class = Some(wanted.to_string());
         Ok(())
     }
 }
@@ -269,7 +269,7 @@ fn basics(view: &View<'_>, class: &Class) -> Result<PinnedRequest, Failure> {
             .collect(),
         class_uid: text(&class.uid),
         release: restored,
-        blueprint: PvTemplate {
+        pv_template: PvTemplate {
             claim: for_claim(claim),
             class: claim.class_name().to_owned(),
             reclaim_policy: class.reclaim_policy.as_ref().map(text),

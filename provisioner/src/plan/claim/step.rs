@@ -29,7 +29,7 @@ pub enum ClaimStep {
     Intend(Arc<PinnedRequest>, Intent),
     /// GET of the PersistentVolume with the name of the one to be saved, which may refer to another volume. With an
     /// [`Identity`], LIST of all: one of any name that refers to this volume takes precedence.
-    LoadNamesake(Text, Option<Identity>),
+    LoadExistingPv(Text, Option<Identity>),
 }
 
 /// The reply to a [`ClaimStep`].
@@ -37,7 +37,7 @@ pub enum ClaimReply {
     /// The request is in the journal, or why it is not.
     Intended(Arc<PinnedRequest>, Result<(), Unwritable>),
     /// The PersistentVolume of this name, or one that refers to the volume.
-    Namesake(Text, Result<Box<VolumeDetail>, ApiError>),
+    ExistingPv(Text, Result<Box<VolumeDetail>, ApiError>),
 }
 
 impl ClaimStep {
@@ -48,7 +48,7 @@ impl ClaimStep {
             Self::Intend(prepared, _) => {
                 ClaimReply::Intended(prepared, Err(Unwritable::Refused(error)))
             }
-            Self::LoadNamesake(name, _) => ClaimReply::Namesake(name, Err(error)),
+            Self::LoadExistingPv(name, _) => ClaimReply::ExistingPv(name, Err(error)),
         }
     }
 }
@@ -62,7 +62,7 @@ impl ClaimReply {
                 let what = format!("journal entry of {}", request.name);
                 said(what, result.as_ref().err())
             }
-            Self::Namesake(name, result) => {
+            Self::ExistingPv(name, result) => {
                 said(format!("search for {name}"), result.as_ref().err())
             }
         }
@@ -116,10 +116,10 @@ pub enum End {
     Exists,
     /// A PersistentVolume of the name exists, and any of several calls may have made its volume: the requests are
     /// repeated when the claim needs no volume any more. Nothing is reported.
-    Owing,
+    LeftUnsettled,
     /// The unsettled requests of a claim that needs no volume any more have left no volume without a PersistentVolume.
     /// Nothing is reported.
-    Repaid,
+    Settled,
     /// This attempt made the volume.
     Provisioned,
 }

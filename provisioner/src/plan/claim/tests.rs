@@ -32,10 +32,10 @@ use crate::testing::{U, claim, class, driver};
 mod crash;
 mod migrated;
 mod outcome;
-mod owed;
 mod request;
 mod select;
 mod source;
+mod unsettled;
 
 /// The objects of one row, and the in-flight state of its process.
 struct World {
@@ -46,7 +46,7 @@ struct World {
     classes: Vec<Class>,
     volumes: Vec<String>,
     grants: Vec<Arc<Grant>>,
-    places: TopologyIndex,
+    topology: TopologyIndex,
     secrets: BTreeMap<String, Option<Secrets>>,
     snapshots: Vec<Snapshot>,
     contents: Vec<Content>,
@@ -84,7 +84,7 @@ impl Default for World {
             classes: vec![class()],
             volumes: Vec::new(),
             grants: Vec::new(),
-            places: TopologyIndex::default(),
+            topology: TopologyIndex::default(),
             secrets: BTreeMap::new(),
             snapshots: Vec::new(),
             contents: Vec::new(),
@@ -164,7 +164,7 @@ impl World {
         let start = self.in_flight.begin(&self.key());
         let needed = !self.gone && self.claim.volume.is_empty();
         let mut attempt = Attempt::new(start, needed);
-        attempt.leave(&self.claim, &self.places);
+        attempt.leave(&self.claim, &self.topology);
         for count in 0..40 {
             if count >= most {
                 return (trace, true);
@@ -192,11 +192,13 @@ impl World {
 
     fn end(&mut self, attempt: &Attempt, over: Result<End, &Failure>) {
         let claim = Arc::new(self.claim.clone());
-        let (outcome, owed) = attempt.outcome(over);
-        self.in_flight.end(&claim, outcome, owed, Instant::now());
-        let doubt = self.in_flight.known(&self.key()).doubt;
-        self.journal = { doubt.filter(|_| self.settings.protection == Protection::Journal) }
-            .map(|doubt| Intent::owing(&doubt.claim, doubt.pinned, doubt.owed));
+        let (outcome, unsettled) = attempt.outcome(over);
+        self.in_flight
+            .end(&claim, outcome, unsettled, Instant::now());
+        let pending = self.in_flight.known(&self.key()).pending;
+        self.journal = { pending.filter(|_| self.settings.protection == Protection::Journal) }.map(
+            |pending| Intent::with_unsettled(&pending.claim, pending.pinned, pending.unsettled),
+        );
     }
 
     fn view(&self, attempt: &Attempt) -> View<'_> {
@@ -214,7 +216,7 @@ impl World {
                 self.volumes.contains(&name) && self.sources.iter().any(leaving)
             }),
             grants: &self.grants,
-            places: &self.places,
+            topology: &self.topology,
         }
     }
 
@@ -225,7 +227,7 @@ impl World {
             let held = self
                 .journal
                 .iter()
-                .flat_map(|held| held.asked.iter().chain(&held.owed));
+                .flat_map(|held| held.asked.iter().chain(&held.unsettled));
             assert!(
                 held.into_iter().any(|held| *held == call.about),
                 "call before intent"
@@ -307,17 +309,17 @@ impl World {
                 self.journal = Some(intent);
                 ClaimReply::Intended(prepared, Ok(()))
             }
-            ClaimStep::LoadNamesake(name, volume) => {
+            ClaimStep::LoadExistingPv(name, volume) => {
                 let line = format!("compare {name}");
                 trace.push(line.clone());
                 if let Some(error) = self.refusal(&line) {
-                    return ClaimReply::Namesake(name, Err(error));
+                    return ClaimReply::ExistingPv(name, Err(error));
                 }
                 let has = |one: &&VolumeDetail| volume.as_ref().is_some_and(|it| it.is_of(one));
                 let named = || self.sources.iter().find(|one| one.name == name);
                 let found = self.sources.iter().find(has).or_else(named);
                 let found = found.map(|found| Box::new(found.clone()));
-                ClaimReply::Namesake(name, found.ok_or(refused(Refusal::NotFound)))
+                ClaimReply::ExistingPv(name, found.ok_or(refused(Refusal::NotFound)))
             }
         }
     }
@@ -476,7 +478,7 @@ fn request_text(request: &CreateVolumeRequest) -> String {
         Some(Type::Snapshot(source)) => format!(" snapshot {}", source.snapshot_id),
         Some(Type::Volume(source)) => format!(" volume {}", source.volume_id),
     };
-    let places = |terms: &[csi::Topology]| {
+    let topologies = |terms: &[csi::Topology]| {
         let terms = terms.iter().map(|term| {
             let pairs = term
                 .segments
@@ -486,14 +488,14 @@ fn request_text(request: &CreateVolumeRequest) -> String {
         });
         terms.collect::<Vec<_>>().join(",")
     };
-    let places = request
+    let topologies = request
         .accessibility_requirements
         .as_ref()
         .map(|requirement| {
             format!(
                 " requisite {} preferred {}",
-                places(&requirement.requisite),
-                places(&requirement.preferred)
+                topologies(&requirement.requisite),
+                topologies(&requirement.preferred)
             )
         });
     format!(
@@ -504,7 +506,7 @@ fn request_text(request: &CreateVolumeRequest) -> String {
         map("parameters", &request.parameters),
         map("mutable", &request.mutable_parameters),
         map("secrets", &request.secrets),
-        places.unwrap_or_default(),
+        topologies.unwrap_or_default(),
     )
 }
 

@@ -49,15 +49,16 @@ fn parameters<'a>(class: &'a Class, driver: &Driver) -> Cow<'a, Pairs> {
     let Some(replaced) = replaced else {
         return Cow::Borrowed(&class.parameters);
     };
-    let said = class
+    let parameters = class
         .parameters
         .iter()
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    let said = TRANSLATOR.parameters_to_csi(replaced.plugin, &said);
-    let said = said.unwrap_or_default();
+    let parameters = TRANSLATOR.parameters_to_csi(replaced.plugin, &parameters);
+    let parameters = parameters.unwrap_or_default();
     Cow::Owned(
-        said.iter()
+        parameters
+            .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect(),
     )

@@ -199,7 +199,7 @@ fn in_tree(driver: &'static str, owner: Owner) -> VolumeDetail {
     }
 }
 
-fn unsaid(mut volume: VolumeDetail) -> VolumeDetail {
+fn untranslatable(mut volume: VolumeDetail) -> VolumeDetail {
     if let Source::InTree(source) = &mut volume.source {
         source.csi = Err("why".into());
     }
@@ -294,7 +294,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
         ),
         (
             "M-80",
-            unsaid(in_tree(
+            untranslatable(in_tree(
                 "test-driver",
                 owner(ebs, Some("test-driver"), None),
             )),

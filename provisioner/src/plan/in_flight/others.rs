@@ -9,43 +9,48 @@ use crate::model::Claim;
 impl<P: Asked> InFlightState<P> {
     /// Adds another process's requests, whose outcome is unknown, to the known ones and to those that a running attempt
     /// leaves.
-    pub fn inherit(
+    pub fn adopt(
         &mut self,
         claim: &Arc<Claim>,
         pinned: Option<Arc<P>>,
-        owed: Vec<Arc<P>>,
+        unsettled: Vec<Arc<P>>,
         now: Instant,
     ) {
         let key = ClaimKey::of(claim);
-        let inherited: Vec<Arc<P>> = pinned.iter().chain(&owed).cloned().collect();
+        let sent_earlier: Vec<Arc<P>> = pinned.iter().chain(&unsettled).cloned().collect();
         let adopted = self.adopted.entry(key.clone()).or_default();
-        adopted.extend(inherited.iter().cloned());
-        let doubt = match self.doubts.remove(&key) {
+        adopted.extend(sent_earlier.iter().cloned());
+        let pending = match self.pending_creates.remove(&key) {
             Some(mut known) => {
-                for asked in inherited {
+                for asked in sent_earlier {
                     if !known.requests().any(|held| held.asks_the_same(&asked)) {
-                        known.owed.push(Arc::clone(&asked));
+                        known.unsettled.push(Arc::clone(&asked));
                     }
-                    known.inherited.push(asked);
+                    known.sent_earlier.push(asked);
                 }
                 known
             }
             None => PendingCreate {
                 claim: Arc::clone(claim),
                 pinned,
-                owed,
+                unsettled,
                 since: now,
-                inherited,
-                recalled: false,
+                sent_earlier,
+                was_unsettled: false,
             },
         };
-        self.remember(key, doubt);
+        self.remember(key, pending);
     }
 
     /// Forgets requests that somebody removed from the journal, since nobody needs their outcome. If a call is running,
     /// its answer is awaited: only without an answer its outcome is unknown again.
     pub fn forget(&mut self, uid: &str, requests: &[Arc<P>]) {
-        let Some(key) = self.doubts.keys().find(|key| *key.uid == *uid).cloned() else {
+        let Some(key) = self
+            .pending_creates
+            .keys()
+            .find(|key| *key.uid == *uid)
+            .cloned()
+        else {
             return;
         };
         if self.calls.contains_key(&key) {
@@ -55,32 +60,34 @@ impl<P: Asked> InFlightState<P> {
         if let Some(adopted) = self.adopted.get_mut(&key) {
             adopted.retain(|asked| !is_among(asked, requests));
         }
-        if let Some(doubt) = self.doubts.get_mut(&key) {
-            doubt.pinned.take_if(|asked| is_among(asked, requests));
-            doubt.owed.retain(|owed| !is_among(owed, requests));
-            if doubt.requests().next().is_none() {
+        if let Some(pending) = self.pending_creates.get_mut(&key) {
+            pending.pinned.take_if(|asked| is_among(asked, requests));
+            pending
+                .unsettled
+                .retain(|unsettled| !is_among(unsettled, requests));
+            if pending.requests().next().is_none() {
                 self.settle(&key);
             }
         }
     }
 
-    /// Completes `owed`, which an attempt with `asked` as its last request leaves: adds requests that the attempt did
-    /// not know of, and drops those that somebody removed.
+    /// Completes `unsettled`, which an attempt with `asked` as its last request leaves: adds requests that the attempt
+    /// did not know of, and drops those that somebody removed.
     pub(super) fn add_others(
         &mut self,
         key: &ClaimKey,
         asked: Option<&Arc<P>>,
-        owed: &mut Vec<Arc<P>>,
+        unsettled: &mut Vec<Arc<P>>,
     ) {
         for adopted in self.adopted.remove(key).unwrap_or_default() {
             let is_asked = asked.is_some_and(|asked| asked.asks_the_same(&adopted));
-            if !is_asked && !is_among(&adopted, owed) {
-                owed.push(adopted);
+            if !is_asked && !is_among(&adopted, unsettled) {
+                unsettled.push(adopted);
             }
         }
         if let Some(revoked) = self.revoked.remove(key) {
             self.forget(&key.uid, &revoked);
-            owed.retain(|owed| !is_among(owed, &revoked));
+            unsettled.retain(|unsettled| !is_among(unsettled, &revoked));
         }
     }
 }

@@ -19,19 +19,19 @@ pub struct PendingCreate<P> {
     /// Requests that once had no answer, and that the driver has refused since. A refusal proves nothing about the call
     /// before it, but another request may be sent for the claim. They are repeated when the claim needs no volume any
     /// more.
-    pub owed: Vec<Arc<P>>,
+    pub unsettled: Vec<Arc<P>>,
     /// Time since when the claim has had requests with unknown outcome.
     pub since: Instant,
     /// Requests that an earlier process sent.
-    pub inherited: Vec<Arc<P>>,
+    pub sent_earlier: Vec<Arc<P>>,
     /// The pinned request is an old, unsettled one that is tried for the claim once.
-    pub recalled: bool,
+    pub was_unsettled: bool,
 }
 
 impl<P> PendingCreate<P> {
     /// The pinned request and the unsettled ones.
     pub fn requests(&self) -> impl Iterator<Item = &Arc<P>> {
-        self.pinned.iter().chain(&self.owed)
+        self.pinned.iter().chain(&self.unsettled)
     }
 }
 
@@ -52,7 +52,7 @@ pub enum Outcome<P> {
     /// The claim has its volume, belongs to another provisioner, or needs none.
     Over,
     /// The claim needs no volume any more, and a repeated unsettled request had no answer.
-    Owed(Arc<P>),
+    Unsettled(Arc<P>),
     /// No request has to be repeated word for word as long as the claim needs a volume.
     Final {
         /// UID of the class, if the driver called the request infeasible: it is repeated after a long time only, unless
@@ -60,9 +60,9 @@ pub enum Outcome<P> {
         infeasible: Option<Text>,
     },
     /// The driver may still be working on it.
-    InDoubt(Arc<P>),
+    Unknown(Arc<P>),
     /// An unsettled request, whose volume seems to have the name: it is sent next, for the claim.
-    Recalled(Arc<P>),
+    RepeatUnsettled(Arc<P>),
     /// The driver has the volume, and this object could not be saved.
     Unsaved(Arc<P>, Unsaved),
     /// The attempt learnt nothing about the state of the calls.
@@ -73,9 +73,9 @@ impl<P> Outcome<P> {
     /// The last request, if it may have made a volume.
     pub(super) fn asked(&self) -> Option<&Arc<P>> {
         match self {
-            Self::Owed(asked)
-            | Self::InDoubt(asked)
-            | Self::Recalled(asked)
+            Self::Unsettled(asked)
+            | Self::Unknown(asked)
+            | Self::RepeatUnsettled(asked)
             | Self::Unsaved(asked, _) => Some(asked),
             Self::Over | Self::Final { .. } | Self::Unchanged => None,
         }
@@ -86,7 +86,7 @@ impl<P> Outcome<P> {
 #[derive(Clone, Debug)]
 pub struct Start<P> {
     /// Calls with unknown outcome.
-    pub doubt: Option<PendingCreate<P>>,
+    pub pending: Option<PendingCreate<P>>,
     /// The PersistentVolume that must be saved before anything else.
     pub unsaved: Option<Unsaved>,
 }

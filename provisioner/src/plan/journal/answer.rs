@@ -56,7 +56,7 @@ impl Journal {
             Some(found) => self.header(number, found)?,
             None => None,
         };
-        let opening = number == self.taken || self.read < self.objects.len();
+        let opening = number == self.taken_over || self.read < self.objects.len();
         let ours = { header.as_ref() }
             .is_some_and(|header| header.epoch == self.epoch && header.holder == self.owner.holder);
         // So far this process cannot disturb another one.
@@ -115,17 +115,18 @@ impl Journal {
     fn look_for_more(&mut self, number: usize, found: Option<&Found>, header: Option<&Header>) {
         let epoch = header.map_or(0, |header| header.epoch);
         self.epoch = self.epoch.max(epoch.saturating_add(1));
-        let named = header.map_or(1, |header| header.objects.clamp(1, self.most));
-        self.named = self.named.max(named);
+        let required = header.map_or(1, |header| header.objects.clamp(1, self.max_objects));
+        self.required = self.required.max(required);
         let believed = header.is_some() && !found.is_some_and(Found::is_copy);
-        self.seeks |= number == 0 && !believed;
+        self.first_missing |= number == 0 && !believed;
         let known = match (number, found) {
-            (0, _) if self.seeks => self.sought,
-            (_, Some(_)) if self.seeks => self.named.max(number + 1 + self.sought),
-            (_, Some(_) | None) => self.named,
+            (0, _) if self.first_missing => self.probe_count,
+            (_, Some(_)) if self.first_missing => self.required.max(number + 1 + self.probe_count),
+            (_, Some(_) | None) => self.required,
         };
-        let (room, known) = (self.room, known.max(self.objects.len()));
-        self.objects.resize_with(known, || Object::new(0, room));
+        let (header_bytes, known) = (self.header_bytes, known.max(self.objects.len()));
+        self.objects
+            .resize_with(known, || Object::new(0, header_bytes));
     }
 
     /// Once all were looked for: drops missing objects at the end that no header counts, so that they are not created.
@@ -133,7 +134,7 @@ impl Journal {
         if self.read < self.objects.len() {
             return;
         }
-        while self.objects.len() > self.named && { self.objects.last() }
+        while self.objects.len() > self.required && { self.objects.last() }
             .is_some_and(|last| last.stored == Stored::Absent)
         {
             self.objects.pop();
@@ -142,8 +143,8 @@ impl Journal {
     }
 
     /// Forgets the removed requests that no other entry of the claim contains.
-    fn forget(&mut self, taken_out: Vec<Forgotten>) {
-        for mut forgotten in taken_out {
+    fn forget(&mut self, withdrawn: Vec<Forgotten>) {
+        for mut forgotten in withdrawn {
             let name = intent::name_of(&forgotten.uid);
             let stays =
                 |asked: &PinnedRequest| self.parts(&name).any(|(_, part)| part.intent.asks(asked));
@@ -184,15 +185,15 @@ impl Journal {
         object.stored = Stored::Version(version);
         object.failures = 0;
         self.failures = 0;
-        self.shut = None;
+        self.open_error = None;
         object.committed(write.change);
         object.confirm(sent);
         if let Some(change) = again {
             object.changed = change;
             object.due = change;
         }
-        if write.number == self.taken {
-            self.taken += 1;
+        if write.number == self.taken_over {
+            self.taken_over += 1;
             if self.is_open() {
                 let all = self.objects.iter().flat_map(Object::uids);
                 self.adopted = all.collect();
@@ -229,7 +230,7 @@ impl Journal {
         // The API server fails, not just this object.
         let all = self.failures >= TRIES;
         if refused || all {
-            self.shut = Some(error.clone());
+            self.open_error = Some(error.clone());
         }
         let first = self.objects.first().map_or(0, |first| first.durable);
         for (other, object) in self.objects.iter_mut().enumerate() {

@@ -69,7 +69,7 @@ const UID: &str = "00000000-0000-0000-0000-000000000000";
 const OTHER_DIGITS: usize = 16;
 
 /// Greatest size of the header of an object of `owner` in bytes, written by this process or a later one.
-pub(super) fn room(owner: &Owner) -> usize {
+pub(super) fn max_bytes(owner: &Owner) -> usize {
     let longest = Header {
         version: VERSION,
         driver: owner.driver.clone(),

@@ -23,7 +23,7 @@ pub struct Intent {
     /// The current request: about to be sent, or its last call had no answer.
     pub asked: Option<Arc<PinnedRequest>>,
     /// Requests whose call had no answer, and that the driver refused since: they may have made a volume all the same.
-    pub owed: Vec<Arc<PinnedRequest>>,
+    pub unsettled: Vec<Arc<PinnedRequest>>,
     /// `spec.dataSource` of the claim; the source stays protected while the call may run.
     pub source: Option<DataSource>,
     /// `spec.dataSourceRef` of the claim.
@@ -58,8 +58,8 @@ struct Written {
     order: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prepared: Option<Value>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    owed: Vec<Value>,
+    #[serde(rename = "owed", default, skip_serializing_if = "Vec::is_empty")]
+    unsettled: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<WrittenSource>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,19 +102,19 @@ impl Intent {
     /// The intent to send `prepared` for `claim`.
     #[must_use]
     pub fn new(claim: &Claim, prepared: &Arc<PinnedRequest>) -> Self {
-        Self::owing(claim, Some(Arc::clone(prepared)), Vec::new())
+        Self::with_unsettled(claim, Some(Arc::clone(prepared)), Vec::new())
     }
 
     /// The intent for `claim`: the current request and the unsettled ones.
     #[must_use]
-    pub fn owing(
+    pub fn with_unsettled(
         claim: &Claim,
         asked: Option<Arc<PinnedRequest>>,
-        owed: Vec<Arc<PinnedRequest>>,
+        unsettled: Vec<Arc<PinnedRequest>>,
     ) -> Self {
         Self {
             asked,
-            owed,
+            unsettled,
             source: claim.data_source.clone(),
             source_ref: claim.data_source_ref.clone(),
         }
@@ -122,14 +122,14 @@ impl Intent {
 
     /// The current request and the unsettled ones.
     pub(super) fn requests(&self) -> impl Iterator<Item = &Arc<PinnedRequest>> {
-        self.asked.iter().chain(&self.owed)
+        self.asked.iter().chain(&self.unsettled)
     }
 
     /// `metadata.uid` of the claim.
     #[must_use]
     pub fn uid(&self) -> &str {
         let first = self.requests().next();
-        first.map_or("", |prepared| &prepared.blueprint.claim.uid)
+        first.map_or("", |prepared| &prepared.pv_template.claim.uid)
     }
 
     /// Name of the PersistentVolume of the current request.
@@ -146,13 +146,13 @@ impl Intent {
             // Unreachable: an intent is made for a request, and one without is not read.
             return Claim::default();
         };
-        let blueprint = &prepared.blueprint;
+        let pv_template = &prepared.pv_template;
         let text = |text: &String| Text::from(text.as_str());
         Claim {
-            namespace: text(&blueprint.claim.namespace),
-            name: text(&blueprint.claim.name),
-            uid: text(&blueprint.claim.uid),
-            class: Some(text(&blueprint.class)),
+            namespace: text(&pv_template.claim.namespace),
+            name: text(&pv_template.claim.name),
+            uid: text(&pv_template.claim.uid),
+            class: Some(text(&pv_template.class)),
             data_source: self.source.clone(),
             data_source_ref: self.source_ref.clone(),
             phase: ClaimPhase::Pending,
@@ -164,7 +164,7 @@ impl Intent {
     /// other provisioner makes volumes of the same names.
     #[must_use]
     pub fn recovery(&self, volume_exists: bool, alone: bool) -> Recovery {
-        match (volume_exists, alone && self.owed.is_empty()) {
+        match (volume_exists, alone && self.unsettled.is_empty()) {
             (true, true) => Recovery::Settled,
             (true, false) => Recovery::Compared,
             (false, _) => Recovery::Resumed,
@@ -178,7 +178,7 @@ impl Intent {
 
     /// Whether it has no request.
     pub(super) fn is_empty(&self) -> bool {
-        self.asked.is_none() && self.owed.is_empty()
+        self.asked.is_none() && self.unsettled.is_empty()
     }
 
     /// Whether it has a request for the same volume, word for word.
@@ -196,7 +196,7 @@ impl Intent {
         let mut both = self.clone();
         for asked in other.requests() {
             if !both.has(asked) {
-                both.owed.push(Arc::clone(asked));
+                both.unsettled.push(Arc::clone(asked));
             }
         }
         both
@@ -208,10 +208,10 @@ impl Intent {
         // Neither fails: all keys are strings. A text without a request counts as unreadable.
         let mut write = |prepared: &Arc<PinnedRequest>| {
             let mut prepared = serde_json::to_value(&**prepared).unwrap_or_default();
-            if let Some(place) = prepared.pointer_mut(TERMS) {
-                let terms = place.take().to_string();
+            if let Some(field) = prepared.pointer_mut(TERMS) {
+                let terms = field.take().to_string();
                 let name = format!("{:016x}", fnv1a(&terms));
-                *place = name.as_str().into();
+                *field = name.as_str().into();
                 shared.push(Annotation::new(format!("{TERMS_PREFIX}{name}"), terms));
             }
             prepared
@@ -219,7 +219,7 @@ impl Intent {
         let written = Written {
             order,
             prepared: self.asked.as_ref().map(&mut write),
-            owed: self.owed.iter().map(&mut write).collect(),
+            unsettled: self.unsettled.iter().map(&mut write).collect(),
             source: self.source.as_ref().map(WrittenSource::of),
             source_ref: self.source_ref.as_ref().map(WrittenSource::of),
         };
@@ -237,11 +237,11 @@ impl Intent {
     ) -> Result<(Self, u64), String> {
         let damaged = |error: serde_json::Error| format!("it is damaged: {error}");
         let read = |mut written: Value| {
-            if let Some(place) = written.pointer_mut(TERMS) {
-                let name = place.as_str().unwrap_or_default();
+            if let Some(field) = written.pointer_mut(TERMS) {
+                let name = field.as_str().unwrap_or_default();
                 let terms =
                     shared(name).ok_or_else(|| format!("its topology {name} is missing"))?;
-                *place = serde_json::from_str(terms).map_err(damaged)?;
+                *field = serde_json::from_str(terms).map_err(damaged)?;
             }
             let prepared: PinnedRequest = serde_json::from_value(written).map_err(damaged)?;
             Ok::<_, String>(Arc::new(prepared))
@@ -250,14 +250,14 @@ impl Intent {
         let order = written.order;
         let intent = Self {
             asked: written.prepared.map(&read).transpose()?,
-            owed: { written.owed.into_iter() }
+            unsettled: { written.unsettled.into_iter() }
                 .map(&read)
                 .collect::<Result<_, _>>()?,
             source: written.source.map(WrittenSource::read),
             source_ref: written.source_ref.map(WrittenSource::read),
         };
         let names = |prepared: &Arc<PinnedRequest>| {
-            let claim = &prepared.blueprint.claim;
+            let claim = &prepared.pv_template.claim;
             let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
             *claim.uid == *intent.uid() && named.iter().all(|name| !name.is_empty())
         };

@@ -72,7 +72,7 @@ impl Journal {
 
     /// Names of the objects with an open entry of the claim of this UID.
     #[must_use]
-    pub fn places(&self, uid: &str) -> Vec<String> {
+    pub fn leases_of(&self, uid: &str) -> Vec<String> {
         let name = name_of(uid);
         { self.parts(&name) }
             .map(|(number, _)| self.name(number))
@@ -112,8 +112,8 @@ impl Journal {
         Some(Arc::new(whole))
     }
 
-    /// Puts the part of the intent that no other object has into the first object with room: first into objects that
-    /// have a part of it already, and never into one with an unreadable entry of the claim.
+    /// Puts the part of the intent that no other object has into the first object with enough space: first into objects
+    /// that have a part of it already, and never into one with an unreadable entry of the claim.
     fn place(&mut self, name: &str, intent: &Intent, change: u64) -> Result<Ticket, Unwritable> {
         // The API server may still have settled entries.
         let orders = self.objects.iter().map(|object| object.order(name));
@@ -165,18 +165,18 @@ impl Journal {
 
     /// The part of `intent` for the object of this number, since the others do not have it.
     fn part(&self, name: &str, number: usize, intent: &Intent) -> Intent {
-        let elsewhere = |owed: &&Arc<PinnedRequest>| {
+        let elsewhere = |unsettled: &&Arc<PinnedRequest>| {
             let mut others = self.parts(name).filter(|(other, _)| *other != number);
-            others.any(|(_, other)| other.intent.has(owed))
+            others.any(|(_, other)| other.intent.has(unsettled))
         };
         let mut part = intent.clone();
-        part.owed = { intent.owed.iter() }
-            .filter(|owed| !elsewhere(owed))
+        part.unsettled = { intent.unsettled.iter() }
+            .filter(|unsettled| !elsewhere(unsettled))
             .cloned()
             .collect();
         if part.is_empty() {
             // An entry needs a request to tell its claim.
-            part.owed.extend(intent.owed.last().cloned());
+            part.unsettled.extend(intent.unsettled.last().cloned());
         }
         part
     }
@@ -184,13 +184,13 @@ impl Journal {
     /// Adds an object. It is written once the first one counts it, so that a successor that does not know of it yet has
     /// taken the first one before it is written.
     fn grow(&mut self, encoded: &Encoded, change: u64) -> Result<usize, Unwritable> {
-        let new = Object::new(change, self.room);
+        let new = Object::new(change, self.header_bytes);
         let number = self.objects.len();
         let size = new.size_with(encoded).unwrap_or(usize::MAX);
         if size > LIMIT {
             return Err(Unwritable::TooLarge(size));
         }
-        if number >= self.most {
+        if number >= self.max_objects {
             return Err(Unwritable::Full);
         }
         if let Some(first) = self.objects.first_mut() {
@@ -199,7 +199,7 @@ impl Journal {
         }
         self.objects.push(new);
         self.read += 1;
-        self.taken += 1;
+        self.taken_over += 1;
         Ok(number)
     }
 
@@ -231,10 +231,12 @@ impl Journal {
                 .partition(|request| alone || held.asks(request));
             left = rest;
             let first = asked.filter(|asked| mine.contains(asked)).cloned();
-            let owed = mine.into_iter().filter(|owed| Some(owed) != asked);
+            let unsettled = mine
+                .into_iter()
+                .filter(|unsettled| Some(unsettled) != asked);
             let part = Intent {
                 asked: first,
-                owed: owed.collect(),
+                unsettled: unsettled.collect(),
                 ..intent.clone()
             };
             if part == *held {

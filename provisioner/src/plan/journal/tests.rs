@@ -123,7 +123,7 @@ fn owner(holder: &str) -> Owner {
 fn request(uid: &str) -> PinnedRequest {
     PinnedRequest {
         name: format!("pvc-{uid}"),
-        blueprint: PvTemplate {
+        pv_template: PvTemplate {
             claim: ForClaim {
                 namespace: "ns".into(),
                 name: uid.into(),
@@ -209,7 +209,11 @@ fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
     let claim = Claim::default();
     one.intend(Intent::new(&claim, &first), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
-    one.amend(&Intent::owing(&claim, None, vec![Arc::clone(&first)]));
+    one.amend(&Intent::with_unsettled(
+        &claim,
+        None,
+        vec![Arc::clone(&first)],
+    ));
     assert_eq!(one.next(false), None, "nobody waits for it");
     run(&mut one, &mut server, true).unwrap();
     let again = one.intend(Intent::new(&claim, &first), start()).unwrap();
@@ -220,7 +224,7 @@ fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
     );
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(one.state(again, start(), false), Some(Ok(())));
-    let both = Intent::owing(&claim, Some(Arc::clone(&second)), vec![first]);
+    let both = Intent::with_unsettled(&claim, Some(Arc::clone(&second)), vec![first]);
     one.intend(both.clone(), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
     let mut two = open(&mut server, "two");
@@ -496,7 +500,7 @@ fn the_format_is_a_contract() {
     assert_eq!(named, ("pvc-u", "n1", "cu"));
     assert_eq!(prepared.source, Some(ContentSource::Snapshot("sid".into())));
     assert_eq!(prepared.requirement.as_ref().unwrap().requisite().len(), 2);
-    assert_eq!(prepared.blueprint.claim.resource_version, "7");
+    assert_eq!(prepared.pv_template.claim.resource_version, "7");
     let claim = intent.claim();
     assert_eq!((&*claim.key(), &*claim.uid), ("ns1/c1", "u"));
     assert_eq!(&*claim.data_source.unwrap().name, "s1");
@@ -531,7 +535,7 @@ prop_compose! {
             mutable_parameters,
             source,
             release,
-            blueprint: PvTemplate {
+            pv_template: PvTemplate {
                 fs_type,
                 requested,
                 sourced,
@@ -540,7 +544,7 @@ prop_compose! {
                     provisioner: secret.map(|(name, namespace)| SecretName { name, namespace }),
                     ..SecretRefs::default()
                 },
-                ..request(&uid).blueprint
+                ..request(&uid).pv_template
             },
             ..PinnedRequest::default()
         }
@@ -728,14 +732,14 @@ proptest! {
 }
 
 /// The intent for a claim named `uid` where each of these nodes is a topology.
-fn placed(uid: &str, places: &crate::plan::topology::TopologyIndex) -> Intent {
+fn with_topology(uid: &str, topology: &crate::plan::topology::TopologyIndex) -> Intent {
     let input = crate::plan::topology::Input {
         claim: uid,
         node: None,
         allowed: &[],
         strict: false,
         immediate: true,
-        places,
+        topology,
     };
     intent(PinnedRequest {
         requirement: crate::plan::topology::requirement(&input).unwrap(),
@@ -746,30 +750,30 @@ fn placed(uid: &str, places: &crate::plan::topology::TopologyIndex) -> Intent {
 }
 
 /// A topology for each node.
-fn many_places(nodes: usize) -> crate::plan::topology::TopologyIndex {
+fn many_nodes(nodes: usize) -> crate::plan::topology::TopologyIndex {
     use crate::plan::topology::{Entry, TopologyIndex};
     let key = Text::from("topology.example.com/node");
-    let mut places = TopologyIndex::default();
+    let mut topology = TopologyIndex::default();
     for number in 0..nodes {
         let (high, low) = (number / 250, number % 250);
         let node = Text::from(format!(
             "ip-10-0-{high}-{low}.eu-central-1.compute.internal"
         ));
         let labels = [(&*key, &*node)].into_iter().collect();
-        places.set_labels(&node, Some(labels));
-        places.set_driver(&node, Entry::Keys([key.clone()].into()));
+        topology.set_labels(&node, Some(labels));
+        topology.set_driver(&node, Entry::Keys([key.clone()].into()));
     }
-    places
+    topology
 }
 
 #[test]
 fn j_12_five_thousand_nodes_cost_kilobytes() {
-    let places = many_places(5_000);
+    let topology = many_nodes(5_000);
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let uid = |number| format!("11111111-2222-3333-4444-{number:012}");
     let written: Vec<Intent> = (0..100)
-        .map(|number| placed(&uid(number), &places))
+        .map(|number| with_topology(&uid(number), &topology))
         .collect();
     for intent in &written {
         one.intend(intent.clone(), start()).unwrap();

@@ -43,7 +43,7 @@ fn done(second: Option<i64>, end: End) -> Progress {
     }
 }
 
-/// What is said of `provisioned` and `bound`, if anything is.
+/// What `provisioned` and `bound` report, if anything.
 fn both(steps: &[Step<'_>]) -> Option<(Progress, Progress)> {
     let of = |stage| steps.iter().find(|step| step.stage == stage);
     let (provisioned, bound) = (of(Stage::Provisioned)?, of(Stage::Bound)?);

@@ -36,7 +36,7 @@ fn class(allowed: &[(&str, &str)]) -> Class {
     }
 }
 
-fn places() -> TopologyIndex {
+fn topology() -> TopologyIndex {
     TopologyIndex::of_node(&"foo".into(), &Term::new([("key".into(), "foo".into())]))
 }
 
@@ -54,7 +54,7 @@ fn row_274_the_class_must_allow_the_node() {
                 ..Settings::default()
             };
             let class = class(allowed);
-            let fits = fits(&claim(), &class, &own(), &settings, Some(&places()));
+            let fits = fits(&claim(), &class, &own(), &settings, Some(&topology()));
             assert_eq!(fits, expected, "{allowed:?} {strict_topology}");
         }
     }
@@ -70,14 +70,14 @@ fn a_driver_without_topology_fits_everywhere() {
 fn row_267_the_place_is_the_own_node_s() {
     let node = Text::from("foo");
     for strict in [false, true] {
-        let places = places();
+        let topology = topology();
         let input = Input {
             claim: "c1",
             node: Some(&node),
             allowed: &[],
             strict,
             immediate: true,
-            places: &places,
+            topology: &topology,
         };
         let requirement = requirement(&input).unwrap();
         let requirement = requirement.unwrap().to_csi();
@@ -138,29 +138,29 @@ proptest! {
 #[test]
 fn rows_270_to_277_a_contest() {
     let key = ClaimKey::of(&claim());
-    let mut contests = OwnershipRaces::default();
+    let mut ownership_races = OwnershipRaces::default();
     let start = Instant::now();
-    let look = |contests: &mut OwnershipRaces, after| {
-        contests.look(&key, PACE, start + after * SECOND, 0.0)
+    let look = |ownership_races: &mut OwnershipRaces, after| {
+        ownership_races.look(&key, PACE, start + after * SECOND, 0.0)
     };
     // 270: it waits, even if it is looked at earlier, and then tries.
-    assert_eq!(look(&mut contests, 0), Turn::Wait(20 * SECOND));
-    assert_eq!(look(&mut contests, 5), Turn::Wait(15 * SECOND));
-    assert_eq!(look(&mut contests, 20), Turn::Now);
+    assert_eq!(look(&mut ownership_races, 0), Turn::Wait(20 * SECOND));
+    assert_eq!(look(&mut ownership_races, 5), Turn::Wait(15 * SECOND));
+    assert_eq!(look(&mut ownership_races, 20), Turn::Now);
     // 272, 276: in vain, for lack of capacity or because of a conflict.
-    assert_eq!(look(&mut contests, 21), Turn::Wait(40 * SECOND));
-    assert_eq!(look(&mut contests, 70), Turn::Now);
-    assert_eq!(look(&mut contests, 70), Turn::Wait(60 * SECOND));
-    assert_eq!(contests.len(), 1);
+    assert_eq!(look(&mut ownership_races, 21), Turn::Wait(40 * SECOND));
+    assert_eq!(look(&mut ownership_races, 70), Turn::Now);
+    assert_eq!(look(&mut ownership_races, 70), Turn::Wait(60 * SECOND));
+    assert_eq!(ownership_races.len(), 1);
     // 275, 277: the claim has a node, or is gone; the count starts again.
-    contests.end(&key);
-    assert!(contests.is_empty());
-    assert_eq!(look(&mut contests, 80), Turn::Wait(20 * SECOND));
+    ownership_races.end(&key);
+    assert!(ownership_races.is_empty());
+    assert_eq!(look(&mut ownership_races, 80), Turn::Wait(20 * SECOND));
 }
 
-fn request(bytes: i64, places: &[&str]) -> CreateVolumeRequest {
-    let topology = |place: &&str| Topology {
-        segments: [("zone".to_owned(), (*place).to_owned())].into(),
+fn request(bytes: i64, zones: &[&str]) -> CreateVolumeRequest {
+    let topology = |zone: &&str| Topology {
+        segments: [("zone".to_owned(), (*zone).to_owned())].into(),
     };
     CreateVolumeRequest {
         capacity_range: Some(CapacityRange {
@@ -170,7 +170,7 @@ fn request(bytes: i64, places: &[&str]) -> CreateVolumeRequest {
         volume_capabilities: vec![VolumeCapability::default()],
         parameters: [("tier".to_owned(), "fast".to_owned())].into(),
         accessibility_requirements: Some(TopologyRequirement {
-            requisite: places.iter().map(topology).collect(),
+            requisite: zones.iter().map(topology).collect(),
             preferred: Vec::new(),
         }),
         ..CreateVolumeRequest::default()
@@ -188,9 +188,9 @@ fn rows_270_272_room() {
         question.accessible_topology.as_ref().unwrap().segments["zone"].as_str()
     });
     assert_eq!(zones.collect::<Vec<_>>(), ["1", "2"]);
-    for places in [Some(TopologyRequirement::default()), None] {
+    for requirement in [Some(TopologyRequirement::default()), None] {
         let request = CreateVolumeRequest {
-            accessibility_requirements: places,
+            accessibility_requirements: requirement,
             ..request(5, &[])
         };
         let check = CapacityCheck::new(&request).unwrap();

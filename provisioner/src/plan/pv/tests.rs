@@ -10,7 +10,7 @@ fn text(text: &str) -> String {
     text.to_owned()
 }
 
-fn blueprint() -> PvTemplate {
+fn pv_template() -> PvTemplate {
     PvTemplate {
         claim: ForClaim {
             namespace: text("ns1"),
@@ -42,18 +42,18 @@ fn answer(volume: Volume) -> CreateVolumeResponse {
     }
 }
 
-fn made(blueprint: &PvTemplate, volume: &Volume) -> Value {
-    object(blueprint, &format!("pvc-{U}"), volume, "1-2-test-driver").unwrap()
+fn made(pv_template: &PvTemplate, volume: &Volume) -> Value {
+    object(pv_template, &format!("pvc-{U}"), volume, "1-2-test-driver").unwrap()
 }
 
-fn places(places: &[&[(&str, &str)]]) -> Vec<Topology> {
-    let place = |segments: &&[(&str, &str)]| Topology {
+fn topologies(topologies: &[&[(&str, &str)]]) -> Vec<Topology> {
+    let topology = |segments: &&[(&str, &str)]| Topology {
         segments: segments
             .iter()
             .map(|(key, value)| (text(key), text(value)))
             .collect(),
     };
-    places.iter().map(place).collect()
+    topologies.iter().map(topology).collect()
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn row_32_the_fixture_s_object_in_full() {
             },
         },
     });
-    assert_eq!(made(&blueprint(), &volume()), expected);
+    assert_eq!(made(&pv_template(), &volume()), expected);
 }
 
 #[test]
@@ -149,11 +149,11 @@ fn answers_are_accepted_or_named() {
         ),
     ];
     for (row, sourced, volume, expected) in rows {
-        let blueprint = PvTemplate {
+        let pv_template = PvTemplate {
             sourced,
-            ..blueprint()
+            ..pv_template()
         };
-        let accepted = accept(&blueprint, "pv", CreateVolumeResponse { volume });
+        let accepted = accept(&pv_template, "pv", CreateVolumeResponse { volume });
         assert_eq!(
             accepted.map(|volume| volume.capacity_bytes),
             expected,
@@ -165,7 +165,7 @@ fn answers_are_accepted_or_named() {
 #[test]
 fn rows_112_123_191_what_nobody_can_use_is_to_be_deleted() {
     let small = accept(
-        &blueprint(),
+        &pv_template(),
         "pv",
         answer(Volume {
             capacity_bytes: 1,
@@ -181,7 +181,7 @@ fn rows_112_123_191_what_nobody_can_use_is_to_be_deleted() {
     );
     let sourced = PvTemplate {
         sourced: true,
-        ..blueprint()
+        ..pv_template()
     };
     let empty = accept(&sourced, "pv", answer(volume())).unwrap_err();
     assert_eq!(empty.discard(), Some("vol-1"));
@@ -202,7 +202,7 @@ fn row_193_capacity_is_exact() {
             capacity_bytes: bytes,
             ..volume()
         };
-        let object = made(&blueprint(), &volume);
+        let object = made(&pv_template(), &volume);
         assert_eq!(object["spec"]["capacity"]["storage"], expected, "row 193");
     }
 }
@@ -215,7 +215,7 @@ fn rows_194_195_the_driver_s_context_is_kept_and_wins() {
             .map(|(key, value)| (text(key), text(value)))
             .collect();
         let object = made(
-            &blueprint(),
+            &pv_template(),
             &Volume {
                 volume_context,
                 ..volume()
@@ -247,37 +247,37 @@ fn rows_177_to_179_affinity_is_what_the_driver_says() {
         (
             "177",
             true,
-            places(&[&[("zone", "z1")], &[("zone", "z2")]]),
+            topologies(&[&[("zone", "z1")], &[("zone", "z2")]]),
             required(vec![term(&[("zone", "z1")]), term(&[("zone", "z2")])]),
         ),
         (
             "178",
             true,
-            places(&[&[("zone", "z1"), ("rack", "r1")]]),
+            topologies(&[&[("zone", "z1"), ("rack", "r1")]]),
             required(vec![term(&[("rack", "r1"), ("zone", "z1")])]),
         ),
         ("179", true, Vec::new(), Value::Null),
         (
             "8.4 all segments empty",
             true,
-            places(&[&[], &[]]),
+            topologies(&[&[], &[]]),
             Value::Null,
         ),
         (
             "8.4 some segments empty",
             true,
-            places(&[&[], &[("zone", "z1")]]),
+            topologies(&[&[], &[("zone", "z1")]]),
             required(vec![term(&[("zone", "z1")])]),
         ),
-        ("176", false, places(&[&[("zone", "z1")]]), Value::Null),
+        ("176", false, topologies(&[&[("zone", "z1")]]), Value::Null),
     ];
     for (row, topology, accessible_topology, expected) in rows {
-        let blueprint = PvTemplate {
+        let pv_template = PvTemplate {
             topology,
-            ..blueprint()
+            ..pv_template()
         };
         let object = made(
-            &blueprint,
+            &pv_template,
             &Volume {
                 accessible_topology,
                 ..volume()
@@ -314,7 +314,7 @@ fn optional_fields_are_absent_or_copied() {
                 controller_expand: secret("ce"),
                 node_expand: secret("ne"),
             },
-            ..blueprint()
+            ..pv_template()
         },
         &volume(),
     );
@@ -359,7 +359,7 @@ fn optional_fields_are_absent_or_copied() {
     let bare = made(
         &PvTemplate {
             reclaim_policy: None,
-            ..blueprint()
+            ..pv_template()
         },
         &volume(),
     );
@@ -382,7 +382,7 @@ fn optional_fields_are_absent_or_copied() {
 }
 
 #[test]
-fn a_blueprint_survives_a_restart() {
+fn a_pv_template_survives_a_restart() {
     let full = PvTemplate {
         mount_options: vec![text("a")],
         volume_mode: Some(text("Filesystem")),
@@ -393,13 +393,13 @@ fn a_blueprint_survives_a_restart() {
             }),
             ..SecretRefs::default()
         },
-        ..blueprint()
+        ..pv_template()
     };
-    for blueprint in [full, blueprint(), PvTemplate::default()] {
-        let json = serde_json::to_string(&blueprint).unwrap();
+    for pv_template in [full, pv_template(), PvTemplate::default()] {
+        let json = serde_json::to_string(&pv_template).unwrap();
         assert_eq!(
             serde_json::from_str::<PvTemplate>(&json).unwrap(),
-            blueprint
+            pv_template
         );
     }
 }

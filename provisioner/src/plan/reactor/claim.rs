@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::event::look_at_volume;
-use super::ownership::Contest;
+use super::ownership::OwnershipRace;
 use super::{Informed, Notice, Provisioner, Reply, Step, Wakes};
 use crate::model::{Claim, Grant};
 use crate::plan::claim::{self, ClaimReply, ClaimStep, End, Failure};
@@ -39,7 +39,7 @@ pub struct Open {
     pub(super) gone: bool,
     started: Instant,
     /// Progress in the race for a claim that no process has taken; `None` in any other attempt.
-    pub(super) contest: Option<Contest>,
+    pub(super) race: Option<OwnershipRace>,
     over: Option<Result<End, Failure>>,
 }
 
@@ -64,14 +64,14 @@ impl Provisioner {
         }
         let start = self.in_flight.begin(key);
         let mut attempt = claim::Attempt::new(start, !gone && claim.volume.is_empty());
-        attempt.leave(&claim, &self.places);
+        attempt.leave(&claim, &self.topology);
         Run::Open(Box::new(Open {
             key: key.clone(),
             attempt,
             claim,
             gone,
             started: now,
-            contest: None,
+            race: None,
             over: None,
         }))
     }
@@ -107,7 +107,7 @@ impl Provisioner {
         if let Some(claim) = cached(key, informers) {
             return Some((claim, false));
         }
-        let claim = self.in_flight.doubtful_claim(key).map(Arc::clone)?;
+        let claim = self.in_flight.pending_claim(key).map(Arc::clone)?;
         Some((claim, true))
     }
 
@@ -124,13 +124,13 @@ impl Provisioner {
         if open.over.is_some() {
             return None;
         }
-        if open.contest.is_none() {
+        if open.race.is_none() {
             match self.next(open, informers) {
                 Ok(step) => return step,
-                Err(Contends) => open.contest = Some(self.contend(open, informers, now)),
+                Err(Contends) => open.race = Some(self.start_race(open, informers, now)),
             }
         }
-        self.decide_contest(open, informers)
+        self.decide_race(open, informers)
     }
 
     /// The next step for a claim that is this process's alone, unless the attempt finds that nodes compete for it.
@@ -163,7 +163,7 @@ impl Provisioner {
                     edit::released_snapshot(request)
                         .is_some_and(|key| self.is_shared(key, &open.claim, informers))
                 }
-                claim::Step::Claim(ClaimStep::LoadNamesake(..)) => false,
+                claim::Step::Claim(ClaimStep::LoadExistingPv(..)) => false,
             };
             match step {
                 claim::Step::Ask(request) if !needless => return Ok(Some(Step::Ask(request))),
@@ -206,7 +206,7 @@ impl Provisioner {
             volume_exists: volume.is_some(),
             volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
             grants: &grants,
-            places: &self.places,
+            topology: &self.topology,
         })
     }
 
@@ -216,10 +216,8 @@ impl Provisioner {
         informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
         let known = claims.iter().map(|claim| &**claim);
         let known = known.chain(self.in_flight.busy_claims());
-        let place = snapshot.split_once('/').unwrap_or_default();
-        protection::is_shared(place, claim, known, |claim| {
-            self.has_volume(claim, informers)
-        })
+        let key = snapshot.split_once('/').unwrap_or_default();
+        protection::is_shared(key, claim, known, |claim| self.has_volume(claim, informers))
     }
 
     /// Whether the PersistentVolume of the claim exists, bound or not.
@@ -236,8 +234,8 @@ impl Provisioner {
         due: &mut Wakes,
     ) {
         let Run::Open(open) = run else { return };
-        if let Some(contest) = &mut open.contest {
-            return contest.answered(&open.key, reply, informers, due);
+        if let Some(race) = &mut open.race {
+            return race.answered(&open.key, reply, informers, due);
         }
         // The cache gets the object from this reply, which requeues nothing: its finalizer may be due.
         match &reply {
@@ -251,16 +249,16 @@ impl Provisioner {
                 }
                 (_, _) => {}
             },
-            Reply::Claim(ClaimReply::Namesake(name, Ok(_))) => {
+            Reply::Claim(ClaimReply::ExistingPv(name, Ok(_))) => {
                 look_at_volume(name, informers, due);
             }
             Reply::Ask(_) | Reply::Claim(_) => {}
         }
-        let taken = match reply {
+        let applied = match reply {
             Reply::Ask(reply) => open.attempt.answered(reply),
             Reply::Claim(reply) => open.attempt.step_answered(reply),
         };
-        if let Err(failure) = taken {
+        if let Err(failure) = applied {
             open.over = Some(Err(failure));
         }
     }

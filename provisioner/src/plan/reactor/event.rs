@@ -101,7 +101,7 @@ impl Provisioner {
 
     fn claim_gone(&mut self, claim: &Claim, due: &mut Wakes) {
         let key = ClaimKey::of(claim);
-        self.contests.end(&key);
+        self.ownership_races.end(&key);
         if self.in_flight.gone(&key) {
             wake_claim(due, key);
         }
@@ -133,7 +133,7 @@ impl Provisioner {
             return;
         }
         let labels = new.map(|new| new.labels.clone());
-        let moved = self.places.set_labels(name, labels);
+        let moved = self.topology.set_labels(name, labels);
         segments_moved(moved, due);
         if new.is_some() {
             self.triggered(&RequeueTrigger::Node(name.clone()), due);
@@ -154,8 +154,8 @@ impl Provisioner {
             Some(None) => Entry::NotInstalled,
             None => Entry::NoCsiNode,
         };
-        let cures = matches!(entry, Entry::Keys(_)) && *self.places.driver(name) != entry;
-        let moved = self.places.set_driver(name, entry);
+        let cures = matches!(entry, Entry::Keys(_)) && *self.topology.driver(name) != entry;
+        let moved = self.topology.set_driver(name, entry);
         segments_moved(moved, due);
         if cures {
             self.triggered(&RequeueTrigger::CsiNode(name.clone()), due);
@@ -165,7 +165,7 @@ impl Provisioner {
 
     fn driver_back(&mut self, informers: Informed<'_>, due: &mut Wakes) {
         let driver = informers.driver();
-        for (key, _) in self.in_flight.doubts() {
+        for (key, _) in self.in_flight.pending_creates() {
             wake_claim(due, key.clone());
         }
         look_at_claims(informers, due);

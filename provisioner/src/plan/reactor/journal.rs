@@ -31,9 +31,10 @@ impl Provisioner {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        match self.in_flight.known(key).doubt {
-            Some(doubt) => {
-                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
+        match self.in_flight.known(key).pending {
+            Some(pending) => {
+                let intent =
+                    Intent::with_unsettled(&pending.claim, pending.pinned, pending.unsettled);
                 journal.amend(&intent);
             }
             None if self.in_flight.is_busy(key) => return,
@@ -77,7 +78,7 @@ impl Provisioner {
         let mut resumed = 0_usize;
         for intent in journal.adopted() {
             let exists = informers.volume(intent.name()).is_some();
-            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
+            let (asked, mut unsettled) = (intent.asked.clone(), intent.unsettled.clone());
             let claim = intent.claim();
             let key = ClaimKey::of(&claim);
             // This process's request for the claim may have made the PersistentVolume.
@@ -88,7 +89,7 @@ impl Provisioner {
                     continue;
                 }
                 Recovery::Compared => {
-                    owed.extend(asked);
+                    unsettled.extend(asked);
                     None
                 }
                 Recovery::Resumed => asked,
@@ -96,7 +97,7 @@ impl Provisioner {
             let cached = informers.claim(&key.name);
             let cached = cached.filter(|cached| cached.uid == key.uid);
             let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
-            self.in_flight.inherit(&claim, asked, owed, now);
+            self.in_flight.adopt(&claim, asked, unsettled, now);
             wake_claim(due, key);
             resumed += 1;
         }

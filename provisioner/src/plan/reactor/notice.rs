@@ -25,17 +25,17 @@ pub enum Notice {
     /// The claim gets an event about a failure.
     ClaimFailed(Arc<Claim>, String),
     /// The capacity for this class may have changed although no volume was made.
-    RoomDoubted(Text),
+    CapacityStale(Text),
     /// Claims have begun to wait for a class that is polled, not watched.
     LookedFor,
     /// An unsettled request was repeated in vain, for a claim that needs no volume any more.
-    Owed(Box<Owed>),
+    Unsettled(Box<UnsettledRequest>),
     /// The claim's class does not allow this node.
     Elsewhere(ClaimKey),
     /// This node has not enough capacity for the claim.
-    NoRoom(ClaimKey),
+    NoCapacity(ClaimKey),
     /// GetCapacity failed.
-    RoomUnknown(ClaimKey, RpcError),
+    CapacityUnknown(ClaimKey, RpcError),
     /// This process has taken the claim for its node.
     Taken(ClaimKey),
     /// Another node's process deletes the PersistentVolume of this name.
@@ -66,7 +66,7 @@ pub enum Notice {
 
 /// An unsettled request of a claim that needs no volume any more, and that cannot be repeated.
 #[derive(Debug)]
-pub struct Owed {
+pub struct UnsettledRequest {
     /// The claim.
     pub key: ClaimKey,
     /// Name of the volume that may have been made.
@@ -83,7 +83,7 @@ pub enum Failed {
     /// The claim got no volume; `true` if another node has to be selected.
     Claim(claims::Failure, bool),
     /// The claim could not be annotated with this node.
-    Untaken(ApiError),
+    NotTaken(ApiError),
     /// The volume was not deleted, or its finalizer could not be changed.
     Volume(delete::Failure),
     /// Nothing failed: the volume has to be looked at again. Not at once, because the reply of a write may be ahead of

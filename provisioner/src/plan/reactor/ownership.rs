@@ -25,7 +25,7 @@ use crate::plan::request::{self, Call, Called, Object, Purpose, Request, Write};
 use crate::plan::settings::NodeDeployment;
 
 /// Progress of this process with a claim that no process has taken.
-pub(super) enum Contest {
+pub(super) enum OwnershipRace {
     /// Goes through an attempt as if this node were selected, without any effect.
     Rehearsal(Box<claim::Attempt>, Arc<Claim>),
     /// Sends GetCapacity, until one answer is enough.
@@ -43,7 +43,7 @@ pub(super) enum Outcome {
     /// The delay of this process is not over yet.
     Waits(Duration),
     /// Not enough capacity, or the claim would get no volume.
-    NoRoom,
+    NoCapacity,
     /// The claim was updated; `true` if it has this node now.
     Taken(bool),
     /// The claim could not be updated.
@@ -54,27 +54,27 @@ pub(super) enum Outcome {
 
 impl Provisioner {
     /// Starts with a claim that no process has taken.
-    pub(super) fn contend(
+    pub(super) fn start_race(
         &mut self,
         open: &Open,
         informers: Informed<'_>,
         now: Instant,
-    ) -> Contest {
+    ) -> OwnershipRace {
         let Some(own) = self.settings.node.clone() else {
-            return Contest::Over(Outcome::Nothing);
+            return OwnershipRace::Over(Outcome::Nothing);
         };
         if !self.fits(&open.claim, &own, informers) {
-            return Contest::Over(Outcome::Elsewhere);
+            return OwnershipRace::Over(Outcome::Elsewhere);
         }
         if let Some(wait) = self.turn(&open.key, now) {
-            return Contest::Over(Outcome::Waits(wait));
+            return OwnershipRace::Over(Outcome::Waits(wait));
         }
         let start = Start {
-            doubt: None,
+            pending: None,
             unsaved: None,
         };
         let attempt = Box::new(claim::Attempt::new(start, true));
-        Contest::Rehearsal(attempt, Arc::new(as_selected(&open.claim, &own)))
+        OwnershipRace::Rehearsal(attempt, Arc::new(as_selected(&open.claim, &own)))
     }
 
     fn fits(&self, claim: &Claim, own: &NodeDeployment, informers: Informed<'_>) -> bool {
@@ -87,53 +87,49 @@ impl Provisioner {
             return true;
         };
         let topology = self.settings.gates.topology && driver.abilities.topology;
-        let places = topology.then_some(&self.places);
-        fits(claim, &class, own, &self.settings, places)
+        let topology = topology.then_some(&self.topology);
+        fits(claim, &class, own, &self.settings, topology)
     }
 
     /// The rest of the delay; `None` if it is over.
     fn turn(&mut self, key: &ClaimKey, now: Instant) -> Option<Duration> {
         let random = unit(&mut self.seed);
-        match self.contests.look(key, self.pace, now, random) {
+        match self.ownership_races.look(key, self.pace, now, random) {
             Turn::Now => None,
             Turn::Wait(wait) => Some(wait),
         }
     }
 
-    pub(super) fn decide_contest(
-        &mut self,
-        open: &mut Open,
-        informers: Informed<'_>,
-    ) -> Option<Step> {
-        let mut contest = open.contest.take()?;
-        if let Contest::Rehearsal(attempt, claim) = &mut contest {
+    pub(super) fn decide_race(&mut self, open: &mut Open, informers: Informed<'_>) -> Option<Step> {
+        let mut race = open.race.take()?;
+        if let OwnershipRace::Rehearsal(attempt, claim) = &mut race {
             match self.rehearse(attempt, claim, informers) {
                 Ok(request) => {
-                    open.contest = Some(contest);
+                    open.race = Some(race);
                     return Some(Step::Ask(request));
                 }
-                Err(next) => contest = next,
+                Err(next) => race = next,
             }
         }
-        let step = match &contest {
-            Contest::Asking(check, place) => match check.questions.get(*place) {
+        let step = match &race {
+            OwnershipRace::Asking(check, index) => match check.questions.get(*index) {
                 Some(question) => {
                     let call = Call::GetCapacity(question.clone().into());
                     Some(Step::Ask(Request::Call(call)))
                 }
                 None => {
-                    contest = Contest::Over(Outcome::NoRoom);
+                    race = OwnershipRace::Over(Outcome::NoCapacity);
                     None
                 }
             },
-            Contest::Taking => {
+            OwnershipRace::Taking => {
                 let own = self.settings.node.as_ref();
                 let own = own.map_or_else(|| Text::from(""), |own| own.name.clone());
                 Some(Step::Ask(edit::take(&open.claim, &own)))
             }
-            Contest::Rehearsal(..) | Contest::Over(_) => None,
+            OwnershipRace::Rehearsal(..) | OwnershipRace::Over(_) => None,
         };
-        open.contest = Some(contest);
+        open.race = Some(race);
         step
     }
 
@@ -144,20 +140,22 @@ impl Provisioner {
         attempt: &mut claim::Attempt,
         claim: &Claim,
         informers: Informed<'_>,
-    ) -> Result<Request, Contest> {
+    ) -> Result<Request, OwnershipRace> {
         loop {
             let step = self.look(attempt, (claim, false), informers, |view| {
                 attempt.decide(view)
             });
-            let taken = match step {
+            let applied = match step {
                 claim::Step::Ask(Request::Call(Call::Create(call))) => {
                     return Err(match CapacityCheck::new(&call) {
-                        Some(check) => Contest::Asking(check, 0),
-                        None => Contest::Taking,
+                        Some(check) => OwnershipRace::Asking(check, 0),
+                        None => OwnershipRace::Taking,
                     });
                 }
-                claim::Step::Done(_) => return Err(Contest::Over(Outcome::NoRoom)),
-                claim::Step::Ask(Request::Get(Object::Owner(..))) => return Err(Contest::Taking),
+                claim::Step::Done(_) => return Err(OwnershipRace::Over(Outcome::NoCapacity)),
+                claim::Step::Ask(Request::Get(Object::Owner(..))) => {
+                    return Err(OwnershipRace::Taking);
+                }
                 claim::Step::Ask(request @ Request::Get(_)) => return Ok(request),
                 // GetCapacity has no Secret.
                 claim::Step::Ask(Request::Event(_) | Request::Secret(_))
@@ -166,42 +164,42 @@ impl Provisioner {
                     attempt.skip(claim::Step::Ask(Request::Write(write)))
                 }
                 claim::Step::Ask(Request::Write(_) | Request::Call(_))
-                | claim::Step::Claim(ClaimStep::LoadNamesake(..))
-                | claim::Step::Fail(_) => return Err(Contest::Taking),
+                | claim::Step::Claim(ClaimStep::LoadExistingPv(..))
+                | claim::Step::Fail(_) => return Err(OwnershipRace::Taking),
             };
-            if taken.is_err() {
-                return Err(Contest::Taking);
+            if applied.is_err() {
+                return Err(OwnershipRace::Taking);
             }
         }
     }
 
-    pub(super) fn end_contest(
+    pub(super) fn end_race(
         &mut self,
         open: &Open,
-        contest: Contest,
+        race: OwnershipRace,
         now: Instant,
         due: &mut Wakes,
     ) -> Verdict<Failed> {
         let key = &open.key;
-        let Contest::Over(outcome) = contest else {
+        let OwnershipRace::Over(outcome) = race else {
             return Verdict::Done;
         };
         match outcome {
             Outcome::Nothing => {}
             Outcome::Elsewhere => {
-                self.contests.end(key);
+                self.ownership_races.end(key);
                 due.notices.push(Notice::Elsewhere(key.clone()));
             }
             Outcome::Waits(wait) => return after(wait),
-            Outcome::NoRoom => due.notices.push(Notice::NoRoom(key.clone())),
+            Outcome::NoCapacity => due.notices.push(Notice::NoCapacity(key.clone())),
             Outcome::Taken(ours) => {
-                self.contests.end(key);
+                self.ownership_races.end(key);
                 if ours {
                     due.notices.push(Notice::Taken(key.clone()));
                     wake_claim(due, key.clone());
                 }
             }
-            Outcome::Failed(error) if error.is_not_found() => self.contests.end(key),
+            Outcome::Failed(error) if error.is_not_found() => self.ownership_races.end(key),
             Outcome::Failed(error) if error.refusal == Refusal::Conflict => {
                 if let Some(wait) = self.turn(key, now) {
                     return after(wait);
@@ -213,14 +211,14 @@ impl Provisioner {
                 let text = format!("could not select node {own}: {error}");
                 let claim = Arc::clone(&open.claim);
                 due.notices.push(Notice::ClaimFailed(claim, text));
-                return retry(Failed::Untaken(error));
+                return retry(Failed::NotTaken(error));
             }
         }
         Verdict::Done
     }
 }
 
-impl Contest {
+impl OwnershipRace {
     pub(super) fn answered(
         &mut self,
         key: &ClaimKey,
@@ -235,13 +233,14 @@ impl Contest {
                 }
             }
             (
-                Self::Asking(check, place),
+                Self::Asking(check, index),
                 Reply::Ask(request::Reply::Call(Called::GetCapacity(_, result), _)),
             ) => match result {
-                Ok(response) if !check.enough(response.available_capacity) => *place += 1,
+                Ok(response) if !check.enough(response.available_capacity) => *index += 1,
                 Ok(_) => *self = Self::Taking,
                 Err(CallError::Unreachable(error) | CallError::Failed(error)) => {
-                    due.notices.push(Notice::RoomUnknown(key.clone(), error));
+                    due.notices
+                        .push(Notice::CapacityUnknown(key.clone(), error));
                     *self = Self::Taking;
                 }
             },
@@ -258,7 +257,7 @@ impl Contest {
                     (Ok(_), _) => Outcome::Nothing,
                 });
             }
-            // A contest sends no other requests in this state.
+            // A race sends no other requests in this state.
             (_, _) => *self = Self::Over(Outcome::Nothing),
         }
     }

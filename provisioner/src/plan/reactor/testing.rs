@@ -25,7 +25,7 @@ impl Provisioner {
     /// Names of the state that is left: none, once all claims and volumes are at rest.
     pub(crate) fn left(&self) -> Vec<&'static str> {
         let mut left = self.in_flight.left();
-        left.extend((!self.contests.is_empty()).then_some("contests"));
+        left.extend((!self.ownership_races.is_empty()).then_some("ownership_races"));
         left.extend(self.attached.is_awaited().then_some("volumes that wait"));
         left
     }

@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 pub fn node_affinity(accessible: &[csi::Topology]) -> Option<Value> {
     let expression =
         |(key, value): (&String, &String)| json!({"key": key, "operator": "In", "values": [value]});
-    let told = accessible.iter().filter(|place| !place.segments.is_empty());
-    let term = |place: &csi::Topology| {
-        let expressions: Vec<Value> = place.segments.iter().map(expression).collect();
+    let reported = accessible
+        .iter()
+        .filter(|topology| !topology.segments.is_empty());
+    let term = |topology: &csi::Topology| {
+        let expressions: Vec<Value> = topology.segments.iter().map(expression).collect();
         json!({ "matchExpressions": expressions })
     };
-    let terms: Vec<Value> = told.map(term).collect();
+    let terms: Vec<Value> = reported.map(term).collect();
     (!terms.is_empty()).then(|| json!({"required": {"nodeSelectorTerms": terms}}))
 }
 
@@ -28,11 +30,11 @@ mod tests {
     use super::super::term::term;
     use super::*;
 
-    fn affinity(places: &[&str]) -> Option<Value> {
-        let topology = |place: &&str| csi::Topology {
-            segments: term(place).to_map(),
+    fn affinity(zones: &[&str]) -> Option<Value> {
+        let topology = |segments: &&str| csi::Topology {
+            segments: term(segments).to_map(),
         };
-        let topologies: Vec<_> = places.iter().map(topology).collect();
+        let topologies: Vec<_> = zones.iter().map(topology).collect();
         node_affinity(&topologies)
     }
 
@@ -41,7 +43,7 @@ mod tests {
         let is = |key, value| json!({"key": key, "operator": "In", "values": [value]});
         let any = |terms: Value| Some(json!({"required": {"nodeSelectorTerms": terms}}));
         let z1 = json!({"matchExpressions": [is("zone", "z1")]});
-        for (row, places, expected) in [
+        for (row, zones, expected) in [
             (
                 177,
                 &["zone=z1", "zone=z2"][..],
@@ -57,7 +59,7 @@ mod tests {
             (179, &["", ""], None),
             (177, &["", "zone=z1"], any(json!([z1]))),
         ] {
-            assert_eq!(affinity(places), expected, "row {row} {places:?}");
+            assert_eq!(affinity(zones), expected, "row {row} {zones:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{List, Pairs, Text};
 /// The caller has to report every change; the order of changes of different nodes does not matter.
 #[derive(Debug, Default)]
 pub struct TopologyIndex {
-    nodes: HashMap<Text, Place>,
+    nodes: HashMap<Text, NodeTopology>,
     /// The nodes' terms for each set of keys that a CSINode has; the set is never empty.
     keys: BTreeMap<List, Reported>,
     /// The terms of all key sets; dropped when one of them changes.
@@ -24,7 +24,7 @@ pub struct TopologyIndex {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct NodeTopology {
     /// Labels of the Node, if it exists.
     labels: Option<Pairs>,
     /// The driver's entry in the CSINode; its keys are sorted and unique.
@@ -69,7 +69,12 @@ struct Counted(OnceLock<BTreeMap<Term, usize>>);
 
 impl Counted {
     /// Replaces one node's term. Returns whether the set of terms has changed.
-    fn replace(&mut self, term: impl Fn(&Place) -> Option<Term>, old: &Place, new: &Place) -> bool {
+    fn replace(
+        &mut self,
+        term: impl Fn(&NodeTopology) -> Option<Term>,
+        old: &NodeTopology,
+        new: &NodeTopology,
+    ) -> bool {
         let Some(counts) = self.0.get_mut() else {
             return false;
         };
@@ -106,7 +111,7 @@ impl Counted {
     }
 }
 
-impl Place {
+impl NodeTopology {
     /// The node's term under `keys`; `None` unless the driver was registered there with all of them and the Node has
     /// all labels.
     fn term(&self, keys: &[Text]) -> Option<Term> {
@@ -126,12 +131,12 @@ impl TopologyIndex {
     /// The topology for a process that serves its own node only: it contains no other node.
     #[must_use]
     pub fn of_node(name: &Text, segment: &Term) -> Self {
-        let mut places = Self::default();
+        let mut topology = Self::default();
         let labels = segment.iter().flat_map(|(key, value)| [key, value]);
-        places.set_labels(name, Some(Pairs::new(labels.cloned().collect())));
+        topology.set_labels(name, Some(Pairs::new(labels.cloned().collect())));
         let keys = segment.iter().map(|(key, _)| key.clone());
-        places.set_driver(name, Entry::Keys(keys.collect()));
-        places
+        topology.set_driver(name, Entry::Keys(keys.collect()));
+        topology
     }
 
     /// Records the labels of a Node, `None` once it is gone. Returns whether [`segments`](Self::segments) has changed;
@@ -142,7 +147,7 @@ impl TopologyIndex {
         if old.labels == labels {
             return false;
         }
-        let new = Place {
+        let new = NodeTopology {
             labels,
             driver: old.driver.clone(),
         };
@@ -178,17 +183,17 @@ impl TopologyIndex {
             }
         }
         let labels = old.labels.clone();
-        self.replace(node, &old, Place { labels, driver })
+        self.replace(node, &old, NodeTopology { labels, driver })
     }
 
-    fn replace(&mut self, node: &Text, old: &Place, new: Place) -> bool {
+    fn replace(&mut self, node: &Text, old: &NodeTopology, new: NodeTopology) -> bool {
         for (keys, reported) in &mut self.keys {
-            if reported.terms.replace(|place| place.term(keys), old, &new) {
+            if reported.terms.replace(|node| node.term(keys), old, &new) {
                 reported.list.take();
                 self.everywhere.take();
             }
         }
-        let changed = self.segments.replace(Place::segment, old, &new);
+        let changed = self.segments.replace(NodeTopology::segment, old, &new);
         if new.labels.is_none() && new.driver == Entry::NoCsiNode {
             self.nodes.remove(node);
         } else {
@@ -206,8 +211,8 @@ impl TopologyIndex {
     /// The driver's entry in the CSINode of this node. Keys are sorted.
     #[must_use]
     pub fn driver(&self, node: &str) -> &Entry {
-        let place = self.nodes.get(node);
-        place.map_or(&Entry::NoCsiNode, |place| &place.driver)
+        let node = self.nodes.get(node);
+        node.map_or(&Entry::NoCsiNode, |node| &node.driver)
     }
 
     /// Each distinct set of keys of the driver's registrations.
@@ -241,7 +246,7 @@ impl TopologyIndex {
     }
 
     fn listed(&self, keys: &[Text], reported: &Reported) -> Arc<[Term]> {
-        let all = || self.nodes.values().filter_map(|place| place.term(keys));
+        let all = || self.nodes.values().filter_map(|node| node.term(keys));
         let list = || reported.terms.get(all()).keys().cloned().collect();
         reported.list.get_or_init(list).clone()
     }
@@ -249,7 +254,7 @@ impl TopologyIndex {
     /// The terms of nodes with the driver under the keys of its registration there, unique and sorted. A node that
     /// lacks a key is left out; a driver without keys has one empty term.
     pub fn segments(&self) -> impl Iterator<Item = &Term> {
-        let all = self.nodes.values().filter_map(Place::segment);
+        let all = self.nodes.values().filter_map(NodeTopology::segment);
         self.segments.get(all).keys()
     }
 }

@@ -27,7 +27,7 @@ pub struct Input<'a> {
     /// `--immediate-topology`: without selected node and allowed topologies, use all of the cluster's.
     pub immediate: bool,
     /// The topology of the cluster.
-    pub places: &'a TopologyIndex,
+    pub topology: &'a TopologyIndex,
 }
 
 /// The topologies where a volume may be, preferred ones first from a start index on.
@@ -89,7 +89,7 @@ pub fn requirement(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let Some(node) = input.node.filter(|node| !node.is_empty()) else {
         return spread_out(input);
     };
-    let selected = selected(node, input.places)?;
+    let selected = selected(node, input.topology)?;
     if input.strict {
         strictly(&selected, input).map(Some)
     } else {
@@ -117,13 +117,13 @@ impl Selected<'_> {
     }
 }
 
-fn selected<'a>(node: &'a Text, places: &'a TopologyIndex) -> Result<Selected<'a>, Error> {
-    let keys = match places.driver(node) {
+fn selected<'a>(node: &'a Text, topology: &'a TopologyIndex) -> Result<Selected<'a>, Error> {
+    let keys = match topology.driver(node) {
         Entry::NoCsiNode => return Err(Error::NodeGone(node.clone())),
         Entry::Keys(keys) if !keys.is_empty() => keys,
         Entry::NotInstalled | Entry::Keys(_) => return Err(Error::NoKeys(node.clone())),
     };
-    let labels = places.labels(node);
+    let labels = topology.labels(node);
     let labels = labels.ok_or_else(|| Error::NoNode(node.clone()))?;
     let term = Term::of_labels(keys, labels).map_err(|key| Error::NoLabel {
         node: node.clone(),
@@ -146,7 +146,7 @@ fn strictly(selected: &Selected<'_>, input: &Input<'_>) -> Result<Requirement, E
 /// All allowed topologies, the selected node's first.
 fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if input.allowed.is_empty() {
-        some(input.places.terms(selected.keys), [selected.keys])?
+        some(input.topology.terms(selected.keys), [selected.keys])?
     } else {
         in_order(flatten(input.allowed)?)
     };
@@ -158,13 +158,13 @@ fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requireme
     requirement.map(Some).ok_or_else(|| selected.not_allowed())
 }
 
-/// Index of the first of these sorted terms that is a subset of `place`. Shorter terms come first; of those of the same
-/// length only `place` itself is a subset.
-fn first_within(terms: &[Term], place: &Term) -> Option<usize> {
-    let shorter = terms.partition_point(|term| term.len() < place.len());
+/// Index of the first of these sorted terms that is a subset of `target`. Shorter terms come first; of those of the same
+/// length only `target` itself is a subset.
+fn first_within(terms: &[Term], target: &Term) -> Option<usize> {
+    let shorter = terms.partition_point(|term| term.len() < target.len());
     let (shorter, others) = terms.split_at_checked(shorter)?;
-    let found = shorter.iter().position(|term| term.is_subset(place));
-    found.or_else(|| Some(shorter.len() + others.binary_search(place).ok()?))
+    let found = shorter.iter().position(|term| term.is_subset(target));
+    found.or_else(|| Some(shorter.len() + others.binary_search(target).ok()?))
 }
 
 /// All allowed topologies, from the one that the claim's name determines.
@@ -172,7 +172,7 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if !input.allowed.is_empty() {
         in_order(flatten(input.allowed)?)
     } else if input.immediate {
-        some(input.places.everywhere(), input.places.key_sets())?
+        some(input.topology.everywhere(), input.topology.key_sets())?
     } else {
         return Ok(None);
     };

@@ -58,7 +58,7 @@ mod tests {
         ] {
             assert_eq!(fnv1(hashed), hash, "{claim}");
             assert_eq!(start(claim), hash.wrapping_add(ordinal), "{claim}");
-            let remainders = [2, 3, 4].map(|places| start(claim) % places);
+            let remainders = [2, 3, 4].map(|divisor| start(claim) % divisor);
             assert_eq!(remainders, [two, three, four], "{claim}");
         }
     }

@@ -18,14 +18,14 @@ impl Mutant {
     pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 54] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
-        use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
+        use Scene::{Apart, Moved, Nodes, Plain, Sources, Topology};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
         const FORGOTTEN: &[&str] = &[
             "left over",
             "while it may be made",
             "stays behind",
-            "not empty: doubts",
+            "not empty: pending_creates",
         ];
         const ANOTHER: &[&str] = &[
             "left over",
@@ -43,7 +43,7 @@ impl Mutant {
             "the finalizer of",
             "stays behind",
         ];
-        const BOOKS: &[&str] = &["not empty"];
+        const STATE: &[&str] = &["not empty"];
         const TWO: &[&str] = &["two volumes"];
         const UNFENCED: &[&str] = &[
             "is not in the journal",
@@ -96,12 +96,12 @@ impl Mutant {
                 case(Stops, Journal, Plain),
                 FORGOTTEN,
             ),
-            (Self::ForgetsDoubt, case(Stops, Journal, Plain), ANOTHER),
+            (Self::ForgetsPending, case(Stops, Journal, Plain), ANOTHER),
             (Self::BelievesRefusals, case(All, Journal, Plain), LOST),
-            (Self::ForgetsMoved, case(All, Journal, TopologyIndex), LOST),
-            (Self::ForgetsOwed, case(All, Journal, TopologyIndex), LOST),
+            (Self::ForgetsMoved, case(All, Journal, Topology), LOST),
+            (Self::ForgetsUnsettled, case(All, Journal, Topology), LOST),
             (
-                Self::DeletesOwed,
+                Self::DeletesUnsettled,
                 case(All, Journal, Plain),
                 &["has no volume", "stays behind"],
             ),
@@ -111,11 +111,11 @@ impl Mutant {
                 case(Stops, Journal, Plain),
                 &["two volumes", "left over"],
             ),
-            (Self::RemembersRemoved, case(None, Journal, Plain), BOOKS),
-            (Self::RemembersClaims, case(All, Journal, Sources), BOOKS),
+            (Self::RemembersRemoved, case(None, Journal, Plain), STATE),
+            (Self::RemembersClaims, case(All, Journal, Sources), STATE),
             (
                 Self::Spins,
-                case(All, Journal, TopologyIndex),
+                case(All, Journal, Topology),
                 &["again and again"],
             ),
             (
@@ -161,7 +161,7 @@ impl Mutant {
                 &["of another driver"],
             ),
             (
-                Self::LeavesUnsayable,
+                Self::LeavesUntranslatable,
                 case(All, Journal, Moved),
                 &["is left over", "forgotten while it may be made"],
             ),
@@ -177,15 +177,11 @@ impl Mutant {
             ),
             (
                 Self::KeepsNode,
-                case(All, Journal, TopologyIndex),
+                case(All, Journal, Topology),
                 // Its node gets requests again and again.
                 &["does not get its volume", "does not come to rest"],
             ),
-            (
-                Self::MovesJournal,
-                case(Stops, Journal, TopologyIndex),
-                ANOTHER,
-            ),
+            (Self::MovesJournal, case(Stops, Journal, Topology), ANOTHER),
             (Self::FreesSources, case(Stops, Journal, Sources), BARE),
             (Self::RefusesHeld, case(All, Journal, Sources), STAYS),
             (Self::ClonesLate, case(All, Journal, Sources), BARE),
@@ -212,12 +208,12 @@ impl Mutant {
             ),
             (
                 Self::ForgetsReads,
-                case(All, Off, TopologyIndex),
+                case(All, Off, Topology),
                 &["repeated as another"],
             ),
             (
-                Self::LeavesOwed,
-                case(All, Journal, TopologyIndex),
+                Self::LeavesUnsettled,
+                case(All, Journal, Topology),
                 &["stays behind"],
             ),
             (Self::LeavesSources, case(None, Journal, Sources), STAYS),

@@ -50,14 +50,14 @@ impl Mutant {
     }
 
     /// The state that a mutant hides from an attempt.
-    pub(in crate::sim) fn hides_doubt(
+    pub(in crate::sim) fn hides_pending(
         self,
         key: &Key,
         provisioner: &mut Provisioner,
     ) -> Option<PendingCreate<PinnedRequest>> {
         match key {
             Key::Claim(key) if self == Self::AsksAnew => {
-                provisioner.in_flight_mut().hide_doubt(key)
+                provisioner.in_flight_mut().hide_pending(key)
             }
             _ => None,
         }
@@ -77,7 +77,7 @@ impl Mutant {
             && let Reply::Ask(request::Reply::Call(Called::Create(call, Ok(_)), _)) = reply
             && let Some(journal) = provisioner.journal()
         {
-            journal.settle(&call.about.blueprint.claim.uid);
+            journal.settle(&call.about.pv_template.claim.uid);
         }
     }
 
@@ -112,19 +112,19 @@ impl Mutant {
         let gone = cached.is_none();
         let in_flight = process.attempts.reactor.in_flight_mut();
         match (self, failure) {
-            (Self::ForgetsDoubt, Some(_)) => in_flight.drop_pinned(key),
+            (Self::ForgetsPending, Some(_)) => in_flight.drop_pinned(key),
             (Self::BelievesRefusals, Some(Failure::Call(_) | Failure::Full(_))) => {
-                in_flight.drop_owed(key, false);
+                in_flight.drop_unsettled(key, false);
             }
-            (Self::ForgetsMoved, Some(Failure::Full(_))) => in_flight.drop_owed(key, true),
-            (Self::ForgetsOwed, None) => in_flight.drop_owed(key, false),
+            (Self::ForgetsMoved, Some(Failure::Full(_))) => in_flight.drop_unsettled(key, true),
+            (Self::ForgetsUnsettled, None) => in_flight.drop_unsettled(key, false),
             (Self::RemembersClaims, Some(failure)) => {
                 if gone && let Some(cure) = failure.cure(CLASS) {
                     in_flight.wait_for(cure, key);
                 }
                 return due;
             }
-            (Self::LeavesOwed, None) => {
+            (Self::LeavesUnsettled, None) => {
                 return without(due, |woken| *woken == Key::Claim(key.clone()));
             }
             _ => return due,
@@ -139,7 +139,7 @@ impl Mutant {
             Failed::Claim(_, true) => self == Self::Spins,
             Failed::Follows => self == Self::FollowsAtOnce,
             Failed::Claim(_, false)
-            | Failed::Untaken(_)
+            | Failed::NotTaken(_)
             | Failed::Volume(_)
             | Failed::Source(_) => false,
         }

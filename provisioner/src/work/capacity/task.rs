@@ -17,7 +17,7 @@ use sidecar::verbose;
 use super::super::api::CAPACITIES;
 use super::Capacity;
 use crate::model::StorageCapacity;
-use crate::plan::capacity::{Item, Room, Step, Task, request};
+use crate::plan::capacity::{FreeCapacity, Item, Step, Task, request};
 use crate::plan::outcome::RpcError;
 
 /// Why a task is retried.
@@ -49,26 +49,26 @@ impl Capacity {
     }
 
     async fn refresh(&self, item: &Item) -> Result<(), Failure> {
-        if self.book().wanted(item).is_none() {
+        if self.desired().wanted(item).is_none() {
             return Ok(());
         }
         // Without its class the item is about to be removed.
         let Some(class) = self.classes.get(&item.class) else {
             return Ok(());
         };
-        let room = self.ask(request(item, &class)).await?;
+        let free = self.ask(request(item, &class)).await?;
         // The objects may have changed during the call.
-        let Some(object) = self.book().wanted(item) else {
+        let Some(object) = self.desired().wanted(item) else {
             return Ok(());
         };
-        match self.producer.decide(item, room, object.as_deref()) {
+        match self.producer.decide(item, free, object.as_deref()) {
             Step::Keep => Ok(()),
             Step::Create(body) => self.create(item, &body).await,
             Step::Update(name, body) => self.update(&name, &body).await,
         }
     }
 
-    async fn ask(&self, request: GetCapacityRequest) -> Result<Room, Failure> {
+    async fn ask(&self, request: GetCapacityRequest) -> Result<FreeCapacity, Failure> {
         let channel = self.driver.channel().await.map_err(Failure::Driver)?;
         let mut client = ControllerClient::new(channel);
         let answer = call(self.driver.timeout(), request, async |request| {
@@ -76,16 +76,16 @@ impl Capacity {
         });
         let answer = answer.await;
         let answer = answer.map_err(|status| Failure::Driver(RpcError::from(&status)))?;
-        Ok(Room::new(&answer)?)
+        Ok(FreeCapacity::new(&answer)?)
     }
 
     async fn create(&self, item: &Item, body: &Value) -> Result<(), Failure> {
         let namespace = Some(self.producer.namespace.as_str());
-        self.book().begin_create(item);
+        self.desired().begin_create(item);
         let answer = self.api.create(&CAPACITIES, namespace, body).await;
         let created = answer.and_then(|answer| self.read(&answer));
         let tasks = self
-            .book()
+            .desired()
             .end_create(item, created.as_ref().ok().map(Arc::clone));
         self.add(tasks);
         let object = created?;
@@ -113,7 +113,7 @@ impl Capacity {
     }
 
     async fn remove(&self, name: &str) -> Result<(), Failure> {
-        let Some(object) = self.book().obsolete(name) else {
+        let Some(object) = self.desired().obsolete(name) else {
             return Ok(());
         };
         let key = self.key(name)?;
@@ -135,7 +135,7 @@ impl Capacity {
     }
 
     fn gone(&self, name: &str) {
-        let tasks = self.book().object_gone(name);
+        let tasks = self.desired().object_gone(name);
         self.add(tasks);
     }
 

@@ -145,7 +145,7 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
         classes: known.clone(),
         strings,
         queues: &queue::Metrics::new(&registry).unwrap(),
-        metrics: &Room::new(&registry).unwrap(),
+        metrics: &FreeCapacity::new(&registry).unwrap(),
     });
     let capacity = capacity.unwrap();
     assert!(heard.set(Arc::clone(&capacity)).is_ok());
@@ -173,7 +173,7 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
 
 impl Bench {
     /// Class, zone and capacity of the objects, in order.
-    fn says(&self) -> Vec<String> {
+    fn reports(&self) -> Vec<String> {
         let text = |object: &Value| {
             let zone = &object["nodeTopology"]["matchLabels"]["zone"];
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -189,9 +189,9 @@ impl Bench {
         lines
     }
 
-    async fn until_says(&self, expected: &[&str]) {
+    async fn until_reports(&self, expected: &[&str]) {
         let what = format!("objects {expected:?}");
-        until(&what, async || self.says() == expected).await;
+        until(&what, async || self.reports() == expected).await;
     }
 
     fn shows(&self, line: &str) -> bool {
@@ -228,7 +228,7 @@ async fn rows_238_248_256_objects_are_made_once() {
     )
     .await;
     bench
-        .until_says(&["a 1 1Gi", "a 2 1Gi", "b 1 1Gi", "b 2 1Gi"])
+        .until_reports(&["a 1 1Gi", "a 2 1Gi", "b 1 1Gi", "b 2 1Gi"])
         .await;
     let written = bench.api.writes().len();
     bench.polled(8).await;
@@ -270,7 +270,7 @@ async fn rows_242_to_247_and_252_what_was_there_before() {
     api.insert(foreign);
     let bench = bench(api, &["a"], vec![zone("1"), zone("2")], None).await;
     bench
-        .until_says(&["a 1 1Gi", "a 2 1Gi", "gone 1 8Gi"])
+        .until_reports(&["a 1 1Gi", "a 2 1Gi", "gone 1 8Gi"])
         .await;
     bench.polled(4).await;
     // One update, two removals, and none of them again.
@@ -286,19 +286,19 @@ async fn rows_242_to_247_and_252_what_was_there_before() {
 #[tokio::test]
 async fn rows_239_249_to_251_255_changes_are_put_right() {
     let bench = bench(FakeApi::new(), &["a"], vec![zone("1")], None).await;
-    bench.until_says(&["a 1 1Gi"]).await;
+    bench.until_reports(&["a 1 1Gi"]).await;
     let first = bench.name();
     bench.driver.configure(|model| model.capacity = 2 * GI);
-    bench.until_says(&["a 1 2Gi"]).await;
+    bench.until_reports(&["a 1 2Gi"]).await;
     assert_eq!(bench.name(), first, "row 243: updated");
     // 255: the object stays unchanged while the driver does not answer.
     let fault = CallFault::on("GetCapacity").fail(Code::Internal, "no");
     let fault = bench.driver.fault(fault);
     bench.driver.configure(|model| model.capacity = 3 * GI);
     until("failures", async || fault.hits() >= 3).await;
-    assert_eq!(bench.says(), ["a 1 2Gi"]);
+    assert_eq!(bench.reports(), ["a 1 2Gi"]);
     fault.remove();
-    bench.until_says(&["a 1 3Gi"]).await;
+    bench.until_reports(&["a 1 3Gi"]).await;
     // 249
     bench.api.remove(KIND, &format!("ns/{first}"));
     until("another object", async || {
@@ -320,20 +320,20 @@ async fn rows_239_249_to_251_255_changes_are_put_right() {
 #[tokio::test]
 async fn rows_246_253_254_classes_and_segments_come_and_go() {
     let bench = bench(FakeApi::new(), &["a"], vec![zone("1")], None).await;
-    bench.until_says(&["a 1 1Gi"]).await;
+    bench.until_reports(&["a 1 1Gi"]).await;
     bench.api.insert(class("b"));
     let mut immediate = class("c");
     immediate["volumeBindingMode"] = "Immediate".into();
     bench.api.insert(immediate);
-    bench.until_says(&["a 1 1Gi", "b 1 1Gi"]).await;
+    bench.until_reports(&["a 1 1Gi", "b 1 1Gi"]).await;
     bench.set_segments(&[zone("1"), zone("2")]);
     bench
-        .until_says(&["a 1 1Gi", "a 2 1Gi", "b 1 1Gi", "b 2 1Gi"])
+        .until_reports(&["a 1 1Gi", "a 2 1Gi", "b 1 1Gi", "b 2 1Gi"])
         .await;
     bench.set_segments(&[zone("2")]);
-    bench.until_says(&["a 2 1Gi", "b 2 1Gi"]).await;
+    bench.until_reports(&["a 2 1Gi", "b 2 1Gi"]).await;
     bench.api.remove("storageclasses", "a");
-    bench.until_says(&["b 2 1Gi"]).await;
+    bench.until_reports(&["b 2 1Gi"]).await;
     until("figures", async || {
         bench.shows("csistoragecapacities_desired_goal 1")
             && bench.shows("csistoragecapacities_obsolete 0")
@@ -344,7 +344,7 @@ async fn rows_246_253_254_classes_and_segments_come_and_go() {
 #[tokio::test]
 async fn row_257_a_driver_without_keys_has_one_stable_object() {
     let bench = bench(FakeApi::new(), &["a"], vec![Term::new([])], None).await;
-    bench.until_says(&["a - 1Gi"]).await;
+    bench.until_reports(&["a - 1Gi"]).await;
     let name = bench.name();
     // In the form of the API server.
     bench.api.edit(KIND, &format!("ns/{name}"), |object| {
@@ -358,13 +358,13 @@ async fn row_257_a_driver_without_keys_has_one_stable_object() {
 #[tokio::test]
 async fn an_update_that_meets_a_change_is_tried_again() {
     let bench = bench(FakeApi::new(), &["a"], vec![zone("1")], None).await;
-    bench.until_says(&["a 1 1Gi"]).await;
+    bench.until_reports(&["a 1 1Gi"]).await;
     let conflict = Fault::on("PUT", "*csistoragecapacities*")
         .times(1)
         .answer(409);
     let conflict = bench.api.fault(conflict);
     bench.driver.configure(|model| model.capacity = 2 * GI);
-    bench.until_says(&["a 1 2Gi"]).await;
+    bench.until_reports(&["a 1 2Gi"]).await;
     assert_eq!(conflict.hits(), 1);
     assert_eq!(bench.api.objects(KIND).len(), 1);
 }

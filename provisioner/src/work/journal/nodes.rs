@@ -48,13 +48,13 @@ impl Executor {
         let (Some(journal), Some(node)) = (&self.journal, &self.settings.node) else {
             return std::future::pending().await;
         };
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         let mut leases = journal.count().await;
         let mut first = true;
         loop {
             sleep(pause(leases, std::mem::take(&mut first), unit_random())).await;
             match self
-                .tell_of_gone_nodes(journal, &node.name, leases, &mut told)
+                .report_gone_nodes(journal, &node.name, leases, &mut reported)
                 .await
             {
                 Ok(found) => leases = found,
@@ -65,12 +65,12 @@ impl Executor {
 
     /// Warns of each of them once, with what an administrator can do. Returns the number of Leases; `before` is the
     /// estimate so far.
-    async fn tell_of_gone_nodes(
+    async fn report_gone_nodes(
         &self,
         journal: &Keeper,
         node: &str,
         before: usize,
-        told: &mut HashSet<String>,
+        reported: &mut HashSet<String>,
     ) -> Result<usize, ApiError> {
         let driver = self.driver.current().name.clone();
         let (mut leases, mut gone) = (0, 0_u32);
@@ -95,7 +95,7 @@ impl Executor {
                     continue;
                 }
                 gone += 1;
-                if told.insert(name.clone()) {
+                if reported.insert(name.clone()) {
                     tracing::warn!(
                         lease = name,
                         namespace = journal.namespace,

@@ -194,12 +194,9 @@ async fn rows_44_45_282_and_284_a_claim_of_a_plugin() {
     stage.until_volume("pvc-r282").await;
     let request = &stage.creations()[0];
     assert!(request.parameters.is_empty(), "row 282: {request:?}");
-    let places = &request
-        .accessibility_requirements
-        .as_ref()
-        .unwrap()
-        .requisite;
-    let zones: Vec<&str> = places.iter().map(|place| &*place.segments[E]).collect();
+    let requirements = request.accessibility_requirements.as_ref().unwrap();
+    let zones = requirements.requisite.iter();
+    let zones: Vec<&str> = zones.map(|it| &*it.segments[E]).collect();
     assert_eq!(zones, ["us-east-1a", "us-east-1b"], "row 282");
     let volume = stage.volume("pvc-r282");
     assert_eq!(

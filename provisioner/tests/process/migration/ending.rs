@@ -29,7 +29,7 @@ type Row = (
 );
 
 fn rows() -> Vec<Row> {
-    let ebs = |places: &[Segments<'_>]| answer("vol-1", &[], places);
+    let ebs = |topologies: &[Segments<'_>]| answer("vol-1", &[], topologies);
     // Three zones of one region, with more than 20 characters each.
     let long = ["bos", "nyc", "was"].map(|city| format!("us-east-1-wl1-{city}-wlz-1"));
     let long: Vec<[(&str, &str); 1]> = long.iter().map(|zone| [(E, zone.as_str())]).collect();

@@ -27,7 +27,7 @@ struct Row {
     /// Volume handle of the driver's answer.
     id: &'static str,
     context: Segments<'static>,
-    places: &'static [Segments<'static>],
+    topologies: &'static [Segments<'static>],
     /// Whether the driver supports topology.
     topology: bool,
     parameters: Segments<'static>,
@@ -56,7 +56,7 @@ fn row(
         driver,
         id,
         context: &[],
-        places: &[],
+        topologies: &[],
         topology: true,
         parameters: &[],
         arguments: &[],
@@ -88,31 +88,31 @@ async fn m_39_to_50_and_52_what_is_saved_of_each_plugin() {
     let region: &[&str] = &["us-east-1"];
     let rows = [
         Row {
-            places: &[&[(E, "us-east-1a")]],
+            topologies: &[&[(E, "us-east-1a")]],
             parameters: &[("fsType", "xfs")],
             terms: json!([within(&[(Z, a1), (R, region)])]),
             labels: json!({Z: "us-east-1a", R: "us-east-1"}),
             ..ebs("M-39", json!({"volumeID": "vol-1", "fsType": "xfs"}))
         },
         Row {
-            places: &[&[(E, "us-east-1a"), (Z, "us-east-1a")]],
+            topologies: &[&[(E, "us-east-1a"), (Z, "us-east-1a")]],
             terms: json!([within(&[(Z, a1), (Z, a1), (R, region)])]),
             labels: json!({Z: "us-east-1a", R: "us-east-1"}),
             ..ebs("M-40", json!({"volumeID": "vol-1"}))
         },
         Row {
-            places: &[&[(E, "us-east-1a")]],
+            topologies: &[&[(E, "us-east-1a")]],
             topology: false,
             ..ebs("M-41", json!({"volumeID": "vol-1"}))
         },
         Row {
-            places: &[&[(G, "us-east1-a")]],
+            topologies: &[&[(G, "us-east1-a")]],
             terms: json!([within(&[(Z, &["us-east1-a"]), (R, &["us-east1"])])]),
             labels: json!({Z: "us-east1-a", R: "us-east1"}),
             ..row("M-42", GCE, zonal, DISK, json!({"pdName": "d"}))
         },
         Row {
-            places: &[&[(G, "us-east1-b")], &[(G, "us-east1-a")]],
+            topologies: &[&[(G, "us-east1-b")], &[(G, "us-east1-a")]],
             terms: json!([
                 within(&[(Z, &["us-east1-b"]), (R, &["us-east1"])]),
                 within(&[(Z, &["us-east1-a"]), (R, &["us-east1"])]),
@@ -127,14 +127,14 @@ async fn m_39_to_50_and_52_what_is_saved_of_each_plugin() {
             )
         },
         Row {
-            places: &[&[(C, "nova")]],
+            topologies: &[&[(C, "nova")]],
             terms: json!([within(&[(Z, &["nova"])])]),
             labels: json!({Z: "nova"}),
             ..row("M-44", CINDER, "u", "cinder", json!({"volumeID": "u"}))
         },
         Row {
             context: &[("cachingMode", "ReadOnly")],
-            places: &[&[(D, "")]],
+            topologies: &[&[(D, "")]],
             terms: json!([within(&[(D, &[""])])]),
             ..row(
                 "M-45",
@@ -163,7 +163,7 @@ async fn m_39_to_50_and_52_what_is_saved_of_each_plugin() {
         },
         Row {
             context: &[("initialvolumefilepath", "[ds] a.vmdk")],
-            places: &[&[(VZ, "z1"), (VR, "r1")]],
+            topologies: &[&[(VZ, "z1"), (VR, "r1")]],
             terms: json!([within(&[(R, &["r1"]), (Z, &["z1"])])]),
             labels: json!({Z: "z1", R: "r1"}),
             ..row(
@@ -217,7 +217,7 @@ async fn cluster(row: &Row) -> Stage {
         let service = PluginService::VolumeAccessibilityConstraints;
         stage.driver.configure(|model| model.services.push(service));
     }
-    let answer = answer(row.id, row.context, row.places);
+    let answer = answer(row.id, row.context, row.topologies);
     stage
         .driver
         .fault(CallFault::on("CreateVolume").answer(answer));

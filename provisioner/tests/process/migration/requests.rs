@@ -375,12 +375,12 @@ fn compare(row: &str, request: &CreateVolumeRequest, key: &str, expected: Expect
         .accessibility_requirements
         .clone()
         .unwrap_or_default();
-    let zones = |places: &[Topology]| -> Vec<String> {
-        let places = places.iter();
-        places
-            .map(|place| {
-                assert_eq!(place.segments.len(), 1, "{row}: {place:?}");
-                place.segments[key].clone()
+    let zones = |topologies: &[Topology]| -> Vec<String> {
+        let topologies = topologies.iter();
+        topologies
+            .map(|topology| {
+                assert_eq!(topology.segments.len(), 1, "{row}: {topology:?}");
+                topology.segments[key].clone()
             })
             .collect()
     };

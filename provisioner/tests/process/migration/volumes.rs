@@ -68,7 +68,7 @@ fn ebs(name: &str) -> Volume {
 }
 
 /// The volume with these annotations and no others.
-fn said(volume: Volume, annotations: &[(&str, &str)]) -> Volume {
+fn annotated(volume: Volume, annotations: &[(&str, &str)]) -> Volume {
     let bare = volume.with("/metadata/annotations", json!({}));
     let annotations = annotations.iter();
     annotations.fold(bare, |volume, (key, value)| volume.annotation(key, value))
@@ -96,11 +96,11 @@ fn deleted(stage: &Stage) -> Vec<String> {
 }
 
 /// The events about the failed deletion of this volume.
-fn told_of(stage: &Stage, name: &str) -> Vec<String> {
+fn events_of(stage: &Stage, name: &str) -> Vec<String> {
     let events = stage.api.objects("events");
     let of_it = |event: &&Value| {
-        let is_told = [FAILED, WAITS].map(|reason| event["reason"] == reason);
-        is_told.contains(&true) && event["involvedObject"]["name"] == name
+        let has_reason = [FAILED, WAITS].map(|reason| event["reason"] == reason);
+        has_reason.contains(&true) && event["involvedObject"]["name"] == name
     };
     let messages = events.iter().filter(of_it);
     messages
@@ -190,10 +190,10 @@ fn fates() -> Vec<(&'static str, Volume, bool)> {
     vec![
         ("m73", ebs("m73").annotation(BY, EBS), true),
         // Annotations of provisioners before 3.0; kube-controller-manager adds none to these.
-        ("m73b", said(ebs("m73b"), &[(BY, EBS)]), true),
-        ("m74", said(ebs("m74"), &[(BY, PLUGIN)]), false),
-        ("m76", said(ebs("m76"), &[(MIGRATED, EBS)]), true),
-        ("m77", said(ebs("m77"), &[]), false),
+        ("m73b", annotated(ebs("m73b"), &[(BY, EBS)]), true),
+        ("m74", annotated(ebs("m74"), &[(BY, PLUGIN)]), false),
+        ("m76", annotated(ebs("m76"), &[(MIGRATED, EBS)]), true),
+        ("m77", annotated(ebs("m77"), &[]), false),
         ("m78", theirs("m78"), false),
         ("kept", ebs("kept").reclaim("Retain"), false),
     ]
@@ -207,7 +207,9 @@ async fn m_72_to_78_whose_volumes_of_in_tree_plugins_are_looked_after() {
         stage.api.insert(volume.clone());
     }
     stage.api.insert(bare(ebs("m72")));
-    stage.api.insert(bare(said(ebs("m75"), &[(BY, PLUGIN)])));
+    stage
+        .api
+        .insert(bare(annotated(ebs("m75"), &[(BY, PLUGIN)])));
     let disk = json!({"pdName": "d"});
     let theirs = moved("m78b", GCE, "gcePersistentDisk", &disk);
     stage.api.insert(bare(theirs));
@@ -270,8 +272,11 @@ async fn m_79_and_85_and_90_volumes_that_are_not_deleted() {
     settle().await;
     assert_eq!(stage.calls(DELETE), 0);
     for (row, before, text) in rows {
-        let told = told_of(&stage, row);
-        assert!(told.len() == 1 && told[0].contains(text), "{row}: {told:?}");
+        let events = events_of(&stage, row);
+        assert!(
+            events.len() == 1 && events[0].contains(text),
+            "{row}: {events:?}"
+        );
         assert_eq!(stage.volume(row), before, "{row}");
     }
 }
@@ -338,15 +343,18 @@ async fn m_80_to_84_in_the_words_of_the_driver() {
                 stage
                     .until("it is tried again", |stage| {
                         let events = stage.api.objects("events");
-                        let told = |event: &Value| event["reason"] == FAILED;
+                        let is_failure = |event: &Value| event["reason"] == FAILED;
                         let tries = |event: &Value| event["count"].as_u64();
                         events
                             .iter()
-                            .any(|event| told(event) && tries(event) >= Some(2))
+                            .any(|event| is_failure(event) && tries(event) >= Some(2))
                     })
                     .await;
-                let told = stage.events(FAILED);
-                assert!(told.iter().all(|told| told.starts_with(text)), "{told:?}");
+                let texts = stage.events(FAILED);
+                assert!(
+                    texts.iter().all(|event| event.starts_with(text)),
+                    "{texts:?}"
+                );
                 assert_eq!(stage.calls(DELETE), 0, "{driver}");
                 assert_eq!(stage.volume("pv"), before, "{driver}");
             }
@@ -496,7 +504,7 @@ async fn rescued(name: &'static str) {
     stage.api.insert(volume);
     stage.bind("ns1/c1", name);
     let journal = |stage: &Stage| stage.intents_in("csi/ebs-csi-aws-com-journal-0").is_empty();
-    stage.until("nothing is owed", journal).await;
+    stage.until("nothing is unsettled", journal).await;
     settle().await;
     assert_eq!(stage.calls(DELETE), 0, "{name}");
     assert_eq!(stage.handles(), [handle], "{name}");

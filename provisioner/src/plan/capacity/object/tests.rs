@@ -39,8 +39,8 @@ fn item(labels: &[(&str, &str)]) -> Item {
     }
 }
 
-fn room(available: i64, largest: Option<i64>) -> Room {
-    Room::new(&GetCapacityResponse {
+fn free(available: i64, largest: Option<i64>) -> FreeCapacity {
+    FreeCapacity::new(&GetCapacityResponse {
         available_capacity: available,
         maximum_volume_size: largest,
         minimum_volume_size: Some(5),
@@ -59,8 +59,8 @@ fn stored(object: &Value, change: impl FnOnce(&mut Value)) -> StorageCapacity {
     StorageCapacity::from_wire(serde_json::from_str(&text).unwrap(), &Interner::default()).unwrap()
 }
 
-fn created(producer: &Producer, item: &Item, room: Room) -> Value {
-    match producer.decide(item, room, None) {
+fn created(producer: &Producer, item: &Item, free: FreeCapacity) -> Value {
+    match producer.decide(item, free, None) {
         Step::Create(object) => object,
         step @ (Step::Keep | Step::Update(..)) => panic!("{step:?}"),
     }
@@ -89,10 +89,10 @@ fn row_238_a_new_object() {
         "capacity": "1Gi",
     });
     assert_eq!(
-        created(&producer(Some(owner())), &item, room(GI, None)),
+        created(&producer(Some(owner())), &item, free(GI, None)),
         expected
     );
-    let unowned = created(&producer(None), &item, room(GI, None));
+    let unowned = created(&producer(None), &item, free(GI, None));
     assert_eq!(unowned["metadata"].get("ownerReferences"), None);
     assert_eq!(
         producer(None).selector(),
@@ -132,9 +132,9 @@ fn rows_239_to_243_values() {
         ),
     ];
     for (row, (held, held_largest), (available, largest), written) in rows {
-        let object = created(&producer, &item, room(held, held_largest));
+        let object = created(&producer, &item, free(held, held_largest));
         let object = stored(&object, |_| {});
-        let step = producer.decide(&item, room(available, largest), Some(&object));
+        let step = producer.decide(&item, free(available, largest), Some(&object));
         let Some((capacity, maximum)) = written else {
             assert_eq!(step, Step::Keep, "row {row}");
             continue;
@@ -150,9 +150,9 @@ fn rows_239_to_243_values() {
             "row {row}"
         );
     }
-    let zero = created(&producer, &item, room(0, None));
+    let zero = created(&producer, &item, free(0, None));
     assert_eq!(zero["capacity"], "0", "row 240");
-    let largest = created(&producer, &item, room(GI, Some(MI)));
+    let largest = created(&producer, &item, free(GI, Some(MI)));
     assert_eq!(largest["maximumVolumeSize"], "1Mi", "row 239");
 }
 
@@ -160,22 +160,22 @@ fn rows_239_to_243_values() {
 fn row_242_a_value_may_be_written_otherwise() {
     let producer = producer(None);
     let item = item(&[]);
-    let object = created(&producer, &item, room(GI, None));
+    let object = created(&producer, &item, free(GI, None));
     let other = stored(&object, |object| object["capacity"] = "1024Mi".into());
     assert_eq!(
-        producer.decide(&item, room(GI, None), Some(&other)),
+        producer.decide(&item, free(GI, None), Some(&other)),
         Step::Keep
     );
     // Upstream ends when there is none.
     let none = stored(&object, |object| object["capacity"] = Value::Null);
-    let step = producer.decide(&item, room(0, None), Some(&none));
+    let step = producer.decide(&item, free(0, None), Some(&none));
     assert!(matches!(step, Step::Update(..)), "{step:?}");
 }
 
 #[test]
 fn row_244_a_missing_owner_is_appended_and_all_else_stays() {
     let item = item(&[("zone", "1")]);
-    let mut object = created(&producer(None), &item, room(GI, None));
+    let mut object = created(&producer(None), &item, free(GI, None));
     let extra = json!({
         "generateName": "csisc-", "namespace": "ns",
         "labels": {"a": "b", "csi.storage.k8s.io/drivername": "test-driver"},
@@ -184,7 +184,7 @@ fn row_244_a_missing_owner_is_appended_and_all_else_stays() {
     });
     object["metadata"] = extra.clone();
     let held = stored(&object, |_| {});
-    let step = producer(Some(owner())).decide(&item, room(GI, None), Some(&held));
+    let step = producer(Some(owner())).decide(&item, free(GI, None), Some(&held));
     let Step::Update(_, updated) = step else {
         panic!("{step:?}");
     };
@@ -198,7 +198,7 @@ fn row_244_a_missing_owner_is_appended_and_all_else_stays() {
     // The API server allows one controller only: before an update of a Deployment it was another ReplicaSet.
     object["metadata"]["ownerReferences"][0]["controller"] = true.into();
     let held = stored(&object, |_| {});
-    let step = producer(Some(owner())).decide(&item, room(GI, None), Some(&held));
+    let step = producer(Some(owner())).decide(&item, free(GI, None), Some(&held));
     let Step::Update(_, updated) = step else {
         panic!("{step:?}");
     };
@@ -211,12 +211,12 @@ fn row_244_a_missing_owner_is_appended_and_all_else_stays() {
 fn row_245_an_owner_is_never_removed() {
     let item = item(&[("zone", "1")]);
     let object = stored(
-        &created(&producer(Some(owner())), &item, room(GI, None)),
+        &created(&producer(Some(owner())), &item, free(GI, None)),
         |_| {},
     );
-    let step = producer(None).decide(&item, room(GI, None), Some(&object));
+    let step = producer(None).decide(&item, free(GI, None), Some(&object));
     assert_eq!(step, Step::Keep);
-    let step = producer(None).decide(&item, room(0, None), Some(&object));
+    let step = producer(None).decide(&item, free(0, None), Some(&object));
     let Step::Update(_, updated) = step else {
         panic!("{step:?}");
     };
@@ -251,7 +251,7 @@ fn negative_numbers_are_an_error() {
             maximum_volume_size: largest,
             minimum_volume_size: None,
         };
-        let error = Room::new(&answer).unwrap_err().to_string();
+        let error = FreeCapacity::new(&answer).unwrap_err().to_string();
         assert!(error.contains(field), "{error}");
     }
 }

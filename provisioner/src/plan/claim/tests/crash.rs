@@ -24,9 +24,11 @@ impl World {
         } else {
             self.claim.clone()
         };
-        let Intent { asked, owed, .. } = intent;
+        let Intent {
+            asked, unsettled, ..
+        } = intent;
         self.in_flight
-            .inherit(&Arc::new(claim), asked, owed, Instant::now());
+            .adopt(&Arc::new(claim), asked, unsettled, Instant::now());
     }
 }
 
@@ -98,7 +100,7 @@ fn what_was_never_sent_is_in_no_doubt() {
     world.unreachable = true;
     let unsent = "fail NoChange rpc error: code = Unavailable desc = boom";
     assert_eq!(world.run(), [ANNOUNCE, CREATE, unsent]);
-    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.pending_claim(&world.key()).is_none());
     assert!(world.journal.is_none());
     world.unreachable = false;
     world.run();
@@ -106,9 +108,9 @@ fn what_was_never_sent_is_in_no_doubt() {
     assert_eq!(
         world.run(),
         [ANNOUNCE, CREATE, unsent],
-        "an earlier doubt stays"
+        "an earlier unknown outcome stays"
     );
-    assert!(world.in_flight.doubtful_claim(&world.key()).is_some());
+    assert!(world.in_flight.pending_claim(&world.key()).is_some());
     assert!(world.journal.is_some());
 }
 
@@ -116,8 +118,8 @@ fn what_was_never_sent_is_in_no_doubt() {
 fn zoned(w: &mut World) {
     w.driver.abilities.topology = true;
     let node = Text::from("n1");
-    w.places.set_labels(&node, Some(pairs(&[("zone", "z1")])));
-    w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+    w.topology.set_labels(&node, Some(pairs(&[("zone", "z1")])));
+    w.topology.set_driver(&node, Entry::Keys(list(&["zone"])));
     w.annotate(&[(SELECTED_NODE, "n1")]);
     w.classes[0].binding_mode = BindingMode::WaitForFirstConsumer;
     let term: SelectorTerm = Arc::new([("zone".into(), list(&["z1", "z2"]))]);
@@ -130,7 +132,7 @@ fn after_a_restart_the_same_is_asked() {
     zoned(&mut world);
     let first = world.run()[1].clone();
     world.restart();
-    world.places = TopologyIndex::default();
+    world.topology = TopologyIndex::default();
     world.claim.deleting = true;
     world.claim.version = 99;
     let trace = world.run();
@@ -160,7 +162,7 @@ fn j_8_a_successor_repeats_what_was_recorded_whatever_has_changed() {
             w.parameters(&[("a", "b")]);
             w.classes[0].uid = "another".into();
         }),
-        ("node gone", |w| w.places = TopologyIndex::default()),
+        ("node gone", |w| w.topology = TopologyIndex::default()),
         ("bound elsewhere", |w| w.claim.volume = "other".into()),
         ("claim gone", |w| w.gone = true),
     ];
@@ -210,7 +212,7 @@ fn death_at_any_step_loses_nothing() {
         }
         world.restart();
         world
-            .places
+            .topology
             .set_labels(&"n1".into(), Some(pairs(&[("zone", "z2")])));
         let mut later = Vec::new();
         for _ in 0..3 {
@@ -232,22 +234,22 @@ proptest! {
     fn a_call_is_repeated_word_for_word_until_there_is_an_answer(events in proptest::collection::vec(0..7_u8, 1..14)) {
         let mut world = slow();
         zoned(&mut world);
-        let mut doubt: Option<String> = None;
+        let mut pending: Option<String> = None;
         for event in events {
             let answer = match event {
                 0 | 1 => Err(rpc(Code::DeadlineExceeded)),
                 2 => Err(rpc(Code::Internal)),
                 3 => Ok(answer()),
                 4 => {
-                    prop_assert_eq!(doubt.is_some(), world.journal.is_some());
+                    prop_assert_eq!(pending.is_some(), world.journal.is_some());
                     world.restart();
                     continue;
                 }
                 5 => {
-                    let zone = if world.places.terms(&list(&["zone"])).iter().any(|term| {
+                    let zone = if world.topology.terms(&list(&["zone"])).iter().any(|term| {
                         term.iter().any(|(_, value)| &**value == "z1")
                     }) { "z2" } else { "z1" };
-                    world.places.set_labels(&"n1".into(), Some(pairs(&[("zone", zone)])));
+                    world.topology.set_labels(&"n1".into(), Some(pairs(&[("zone", zone)])));
                     continue;
                 }
                 _ => {
@@ -258,8 +260,8 @@ proptest! {
             world.creates = vec![answer];
             let trace = world.run();
             let create = trace.iter().find(|line| line.starts_with("create ")).cloned();
-            if let Some(doubt) = &doubt {
-                prop_assert_eq!(create.as_ref(), Some(doubt), "{:?}", trace);
+            if let Some(pending) = &pending {
+                prop_assert_eq!(create.as_ref(), Some(pending), "{:?}", trace);
             }
             match event {
                 3 => {
@@ -269,12 +271,12 @@ proptest! {
                 }
                 // A request of unknown outcome stays unsettled, and another one may be sent.
                 2 => {
-                    prop_assert_eq!(world.journal.is_some(), doubt.is_some());
-                    if doubt.is_some() || world.gone {
+                    prop_assert_eq!(world.journal.is_some(), pending.is_some());
+                    if pending.is_some() || world.gone {
                         break;
                     }
                 }
-                _ => doubt = create,
+                _ => pending = create,
             }
         }
     }

@@ -26,7 +26,7 @@ fn world(driver: &str, handle: &str, context: &[(&str, &str)]) -> World {
 }
 
 /// A call had no answer, the next one was refused, and the claim is gone.
-fn owed(mut world: World) -> World {
+fn unsettled(mut world: World) -> World {
     let made = std::mem::take(&mut world.creates);
     world.creates = vec![Err(rpc(Code::DeadlineExceeded))];
     world.run();
@@ -37,7 +37,7 @@ fn owed(mut world: World) -> World {
     world
 }
 
-fn namesake(driver: &'static str, csi: Result<&str, &str>) -> VolumeDetail {
+fn existing_pv(driver: &'static str, csi: Result<&str, &str>) -> VolumeDetail {
     let csi = csi.map_err(Text::from).map(|handle| Csi {
         driver: driver.into(),
         handle: handle.into(),
@@ -53,8 +53,8 @@ fn namesake(driver: &'static str, csi: Result<&str, &str>) -> VolumeDetail {
 
 #[test]
 fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
-    let unsayable = || world(EBS, "vol-1", &[("partition", "300")]);
-    let mut fine = unsayable();
+    let untranslatable = || world(EBS, "vol-1", &[("partition", "300")]);
+    let mut fine = untranslatable();
     let trace = fine.run();
     assert_eq!(trace[..3], [ANNOUNCE, CREATE, "discard vol-1"], "M-53");
     assert!(
@@ -65,7 +65,7 @@ fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
         fine.journal.is_none() && fine.in_flight.left().is_empty(),
         "M-53"
     );
-    let mut stuck = unsayable();
+    let mut stuck = untranslatable();
     stuck.discard = Err(rpc(Code::Internal));
     let trace = stuck.run();
     assert!(
@@ -84,7 +84,7 @@ fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
     );
     assert!(stuck.journal.is_none(), "M-57");
     // The same volume of a class of the driver is not affected.
-    let mut native = unsayable();
+    let mut native = untranslatable();
     native.classes[0].provisioner = EBS.into();
     assert_eq!(native.run(), provisioned(&[CREATE]));
 }
@@ -151,12 +151,12 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
     ];
     let compare = format!("compare pvc-{U}");
     for (row, driver, handle, context, held, same) in rows {
-        let mut world = owed(world(driver, handle, context));
-        world.sources = vec![namesake(driver, held)];
+        let mut world = unsettled(world(driver, handle, context));
+        world.sources = vec![existing_pv(driver, held)];
         world.volumes = vec![format!("pvc-{U}")];
         let trace = world.run();
         let then = if same {
-            "done Repaid".to_owned()
+            "done Settled".to_owned()
         } else {
             // The path may be the same disk, spelled differently.
             format!("fail InBackground the driver returned volume {handle}")
@@ -168,30 +168,30 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
     // The unsettled request was sent while the class was the driver's own, whose response has no path.
     let mut native = world(VSPHERE, "uuid", &[]);
     native.classes[0].provisioner = VSPHERE.into();
-    let mut native = owed(native);
-    native.sources = vec![namesake(VSPHERE, Ok("[ds] a.vmdk"))];
+    let mut native = unsettled(native);
+    native.sources = vec![existing_pv(VSPHERE, Ok("[ds] a.vmdk"))];
     native.volumes = vec![format!("pvc-{U}")];
-    assert_eq!(native.run(), [CREATE, &compare, "done Repaid"]);
+    assert_eq!(native.run(), [CREATE, &compare, "done Settled"]);
     // Only the expected name makes it the volume's: a path under another name is another disk's.
-    let mut elsewhere = owed(world(VSPHERE, "uuid", PATH));
+    let mut elsewhere = unsettled(world(VSPHERE, "uuid", PATH));
     elsewhere.sources = vec![VolumeDetail {
         name: "other".into(),
-        ..namesake(VSPHERE, Ok("[ds] b.vmdk"))
+        ..existing_pv(VSPHERE, Ok("[ds] b.vmdk"))
     }];
     let trace = elsewhere.run();
     assert!(trace.contains(&format!("save pvc-{U}")), "{trace:#?}");
     // Somebody has rescued the volume under another name: then an object that cannot be translated does not refer to
     // it.
-    let mut world = owed(world(GCE, DISK, &[]));
+    let mut world = unsettled(world(GCE, DISK, &[]));
     let other = |csi| VolumeDetail {
         name: "other".into(),
-        ..namesake(GCE, csi)
+        ..existing_pv(GCE, csi)
     };
     world.sources = vec![
         other(Err("no")),
         other(Ok("projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d")),
     ];
-    assert_eq!(world.run(), [CREATE, &compare, "done Repaid"]);
+    assert_eq!(world.run(), [CREATE, &compare, "done Settled"]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_volume_whose_save_had_no_answer_is_found_again() {
     ] {
         let mut world = world(GCE, DISK, &[]);
         world.refusals = vec![("save", Refusal::AlreadyExists)];
-        world.sources = vec![namesake(GCE, Ok(held))];
+        world.sources = vec![existing_pv(GCE, Ok(held))];
         let trace = world.run();
         assert!(
             trace.last().unwrap().starts_with(last),

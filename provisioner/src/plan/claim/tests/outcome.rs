@@ -11,11 +11,11 @@ fn failing(code: Code) -> World {
 }
 
 /// Topology, with a selected node `n1` in `zone=z1`.
-fn placed(w: &mut World) {
+fn with_topology(w: &mut World) {
     w.driver.abilities.topology = true;
     let node = Text::from("n1");
-    w.places.set_labels(&node, Some(pairs(&[("zone", "z1")])));
-    w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+    w.topology.set_labels(&node, Some(pairs(&[("zone", "z1")])));
+    w.topology.set_driver(&node, Entry::Keys(list(&["zone"])));
     w.annotate(&[(SELECTED_NODE, "n1")]);
 }
 
@@ -39,10 +39,10 @@ fn rows_181_to_183_every_code() {
             last.starts_with(&format!("fail {expected} rpc error: code = ")),
             "{last}"
         );
-        let doubtful = expected == "InBackground";
-        let known = world.in_flight.doubtful_claim(&world.key()).is_some();
-        assert_eq!(known, doubtful, "181, 182: {code:?}");
-        assert_eq!(world.journal.is_some(), doubtful, "{code:?}");
+        let unanswered = expected == "InBackground";
+        let known = world.in_flight.pending_claim(&world.key()).is_some();
+        assert_eq!(known, unanswered, "181, 182: {code:?}");
+        assert_eq!(world.journal.is_some(), unanswered, "{code:?}");
     }
 }
 
@@ -50,7 +50,7 @@ fn rows_181_to_183_every_code() {
 fn rows_184_185_the_node_is_full() {
     let full = || {
         World::new(|w| {
-            placed(w);
+            with_topology(w);
             w.creates = vec![Err(rpc(Code::ResourceExhausted))];
         })
     };
@@ -99,7 +99,7 @@ fn rows_184_185_the_node_is_full() {
 #[test]
 fn row_169_the_selected_node_is_gone() {
     let mut world = World::new(|w| {
-        placed(w);
+        with_topology(w);
         w.annotate(&[(SELECTED_NODE, "gone")]);
     });
     let trace = world.run();
@@ -129,7 +129,7 @@ fn row_186_an_impossible_request() {
 
 #[test]
 fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
-    let doubtful = || {
+    let unanswered = || {
         let mut world = World::new(|w| {
             w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
         });
@@ -137,7 +137,7 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         world.gone = true;
         world
     };
-    let mut world = doubtful();
+    let mut world = unanswered();
     let name = format!("pvc-{U}");
     // First it checks whether somebody has rescued the volume.
     let (compare, save) = (format!("compare {name}"), format!("save {name}"));
@@ -147,14 +147,14 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         "187: no event"
     );
     assert_eq!(world.saved["spec"]["claimRef"]["uid"], U, "187");
-    let mut world = doubtful();
+    let mut world = unanswered();
     world.creates = vec![Err(rpc(Code::Internal))];
     assert!(
         world.run().last().unwrap().starts_with("fail Finished "),
         "188"
     );
     assert!(
-        world.in_flight.doubtful_claim(&world.key()).is_some(),
+        world.in_flight.pending_claim(&world.key()).is_some(),
         "188, j_4: a refusal says nothing of the call before it"
     );
     let name = format!("pvc-{U}");
@@ -182,10 +182,7 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         world.run().last().unwrap().starts_with("fail NoChange "),
         "189"
     );
-    assert!(
-        world.in_flight.doubtful_claim(&world.key()).is_some(),
-        "189"
-    );
+    assert!(world.in_flight.pending_claim(&world.key()).is_some(), "189");
     world.secrets = secrets;
     assert_eq!(
         world.run().last().unwrap(),
@@ -213,7 +210,7 @@ fn rows_190_to_192_capacities() {
         trace[3].starts_with("fail Finished created volume capacity"),
         "191: {trace:#?}"
     );
-    assert!(world.journal.is_none(), "fp_3: nothing is owed");
+    assert!(world.journal.is_none(), "fp_3: nothing is unsettled");
     let mut world = sized((1 << 30) - 1);
     world.discard = Err(rpc(Code::Internal));
     let trace = world.run();
@@ -292,12 +289,12 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     let compare = format!("compare pvc-{U}");
     let done = "done Provisioned";
     assert_eq!(world.run(), [&compare, &save, done], "199: nobody has it");
-    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.pending_claim(&world.key()).is_none());
     let failure = Failure::Save(refused(Refusal::Unknown));
     assert!(failure.may_pass(), "199: no event of the first one");
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::AlreadyExists)];
-        w.sources = vec![namesake("vol-1")];
+        w.sources = vec![existing_pv("vol-1")];
     });
     let succeeded = format!("event Succeeded pvc-{U}");
     let all = [
@@ -312,7 +309,7 @@ fn rows_199_200_the_volume_cannot_be_saved() {
 }
 
 /// An existing PersistentVolume with the name of the one to be saved.
-fn namesake(handle: &str) -> VolumeDetail {
+fn existing_pv(handle: &str) -> VolumeDetail {
     VolumeDetail {
         name: format!("pvc-{U}").into(),
         source: Source::Csi(Csi {
@@ -330,7 +327,7 @@ fn another_driver_s() -> VolumeDetail {
             driver: "other-driver".into(),
             handle: "vol-1".into(),
         }),
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     }
 }
 
@@ -361,12 +358,12 @@ fn row_200_a_volume_beside_another_driver_s_persistentvolume_is_deleted() {
     let secret = "get-secret ns/sec";
     let again = world.run();
     assert_eq!(again[..3], [&compare, secret, discard]);
-    assert!(world.in_flight.doubtful_claim(&world.key()).is_some());
+    assert!(world.in_flight.pending_claim(&world.key()).is_some());
     world.discard = Ok(());
     let last = world.run();
     assert_eq!(last[..3], [&compare, secret, discard]);
     assert!(last[3].contains("fail Finished"), "{last:?}");
-    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.pending_claim(&world.key()).is_none());
 }
 
 /// P-4: a PersistentVolume of the driver with another handle may refer to the same volume, spelled differently.
@@ -375,7 +372,7 @@ fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
     let compare = format!("compare pvc-{U}");
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::AlreadyExists)];
-        w.sources = vec![namesake("VOL-1")];
+        w.sources = vec![existing_pv("VOL-1")];
     });
     let contradicts = |trace: Vec<String>| {
         let [.., before, last] = &trace[..] else {
@@ -386,7 +383,7 @@ fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
         assert!(last.starts_with(says), "{last}");
     };
     contradicts(world.run());
-    assert!(world.journal.is_some(), "it stays in the books");
+    assert!(world.journal.is_some(), "the journal keeps it");
     // Also when the claim is bound to it, or is gone.
     world.volumes.push(format!("pvc-{U}"));
     contradicts(world.run());
@@ -417,13 +414,13 @@ fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
             name: "c2".into(),
             uid: "11111111-0000-0000-0000-000000000000".into(),
         }),
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     };
     let short = |w: &mut World| {
         w.settings.volume_name_uuid_length = 8;
         w.sources = vec![another_claim_s()];
     };
-    let taken = |trace: &[String]| {
+    let name_in_use = |trace: &[String]| {
         let last = trace.last().unwrap();
         assert!(
             last.contains("pvc-11111111 is that of the PersistentVolume of claim ns1/c2"),
@@ -435,7 +432,7 @@ fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
         short(w);
         w.refusals = vec![("save", Refusal::AlreadyExists)];
     });
-    taken(&world.run());
+    name_in_use(&world.run());
     // From then on the cache has the object.
     world.volumes.push("pvc-11111111".into());
     assert_eq!(world.run()[0], "compare pvc-11111111");
@@ -453,7 +450,7 @@ fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
     });
     let trace = world.run();
     assert_eq!(trace.len(), 2, "{trace:?}");
-    taken(&trace);
+    name_in_use(&trace);
     // The object of the claim itself.
     world.sources[0].claim.as_mut().unwrap().uid = U.into();
     assert_eq!(world.run(), ["compare pvc-11111111", "done Exists"]);
@@ -466,7 +463,7 @@ fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
     });
     world.run();
     world.volumes.push(format!("pvc-{U}"));
-    world.sources = vec![namesake("vol-1")];
+    world.sources = vec![existing_pv("vol-1")];
     let all = [
         format!("compare pvc-{U}"),
         format!("event Succeeded pvc-{U}"),
@@ -478,11 +475,11 @@ fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
 #[test]
 fn row_173_nodes_that_vanish_do_not_change_the_request() {
     let mut world = World::new(|w| {
-        placed(w);
+        with_topology(w);
         w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
     });
     assert_eq!(world.run()[1], PLACED);
-    world.places = TopologyIndex::default();
+    world.topology = TopologyIndex::default();
     // The request is pinned as long as the claim is for that node. A class that is recreated with other parameters does
     // not change the request either.
     world.parameters(&[("a", "b")]);
@@ -492,28 +489,28 @@ fn row_173_nodes_that_vanish_do_not_change_the_request() {
 /// P-3: a call for that node may never get an answer.
 #[test]
 fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
-    let place = |w: &mut World, node: &str, zone: &str| {
+    let move_node = |w: &mut World, node: &str, zone: &str| {
         let node = Text::from(node);
-        w.places.set_labels(&node, Some(pairs(&[("zone", zone)])));
-        w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+        w.topology.set_labels(&node, Some(pairs(&[("zone", zone)])));
+        w.topology.set_driver(&node, Entry::Keys(list(&["zone"])));
     };
     for restarted in [false, true] {
         let mut world = World::new(|w| {
-            placed(w);
+            with_topology(w);
             w.settings.strict_topology = true;
             w.creates = vec![Err(rpc(Code::Unavailable))];
         });
         world.run();
-        place(&mut world, "n2", "z2");
+        move_node(&mut world, "n2", "z2");
         world.annotate(&[(SELECTED_NODE, "n2")]);
         if restarted {
             world.restart();
         }
         assert_eq!(world.run().len(), 3, "n1 is still there: it is asked again");
-        assert_eq!(world.journal.as_ref().unwrap().owed.len(), 0);
+        assert_eq!(world.journal.as_ref().unwrap().unsettled.len(), 0);
         let node = Text::from("n1");
-        world.places.set_labels(&node, None);
-        world.places.set_driver(&node, Entry::NoCsiNode);
+        world.topology.set_labels(&node, None);
+        world.topology.set_driver(&node, Entry::NoCsiNode);
         world.creates = vec![Ok(answer())];
         let trace = world.run();
         assert_eq!(trace[0], "event Left n1", "{trace:#?}");
@@ -525,12 +522,12 @@ fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
         assert_eq!(trace.last().unwrap(), "done Provisioned");
         // The volume that the gone node may have is found when the claim needs no volume any more.
         let held = world.journal.clone().unwrap();
-        assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
+        assert_eq!((held.asked.is_none(), held.unsettled.len()), (true, 1));
         world.gone = true;
-        world.sources = vec![namesake("vol-1")];
+        world.sources = vec![existing_pv("vol-1")];
         assert_eq!(
             world.run(),
-            [PLACED, &format!("compare pvc-{U}"), "done Repaid"]
+            [PLACED, &format!("compare pvc-{U}"), "done Settled"]
         );
         assert!(world.journal.is_none());
     }

@@ -171,12 +171,12 @@ impl Found {
     /// Renames the intents so that no process acts on them: their volumes may be in use in the cluster that they come
     /// from, and only people can find out whether they are orphans. Returns the messages for the log.
     fn set_apart(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut errors = Vec::new();
         for (name, text) in std::mem::take(&mut self.annotations) {
             let name = match name.strip_prefix(INTENT) {
                 Some(uid) => {
                     let apart = format!("{RESTORED}{uid}");
-                    told.push(format!(
+                    errors.push(format!(
                         "{apart}: the Lease is from a backup or another cluster, where the volume may be in use"
                     ));
                     apart
@@ -185,7 +185,7 @@ impl Found {
             };
             self.annotations.insert(name, text);
         }
-        told
+        errors
     }
 }
 

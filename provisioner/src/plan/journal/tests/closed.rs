@@ -27,8 +27,11 @@ fn j_11_who_asks_before_it_is_open_is_told_why() {
             refuse(&mut one, refusal);
         }
         assert!(one.is_refused(), "{refusal:?}");
-        let told = one.intend(intent(request("a")), start());
-        assert!(matches!(told, Err(Unwritable::Refused(_))), "{refusal:?}");
+        let refused = one.intend(intent(request("a")), start());
+        assert!(
+            matches!(refused, Err(Unwritable::Refused(_))),
+            "{refusal:?}"
+        );
         // The journal is retried without limit, and opens by itself.
         run(&mut one, &mut server, false).unwrap();
         assert_eq!((one.closed(), one.is_refused()), (None, false));
@@ -77,10 +80,10 @@ fn j_23_without_an_election_who_waits_is_told_after_some_slow_answers() {
         now = look(&mut one, &mut server, now);
         let [first, second] = tickets.map(|ticket| one.state(ticket, now, false));
         if first.is_some() {
-            for told in [first, second] {
+            for refused in [first, second] {
                 assert!(
-                    matches!(&told, Some(Err(Unwritable::Refused(error))) if error.message.contains("4 s")),
-                    "{told:?}"
+                    matches!(&refused, Some(Err(Unwritable::Refused(error))) if error.message.contains("4 s")),
+                    "{refused:?}"
                 );
             }
             return;

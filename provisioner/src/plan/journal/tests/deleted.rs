@@ -86,12 +86,12 @@ fn j_22_objects_are_looked_for_only_without_the_first_one() {
         reads
     };
     let mut server = Server::default();
-    assert_eq!(reads(&mut server, "one"), SOUGHT_OBJECTS);
+    assert_eq!(reads(&mut server, "one"), PROBED_OBJECTS);
     assert_eq!(server.objects.len(), 1, "no more are made");
     assert_eq!(reads(&mut server, "two"), 1);
     // The header of the first object belongs to another object.
     server.restore();
-    assert_eq!(reads(&mut server, "three"), SOUGHT_OBJECTS);
+    assert_eq!(reads(&mut server, "three"), PROBED_OBJECTS);
 }
 
 /// A claim gets its volume although more objects than are looked for are full of calls without an answer.
@@ -99,7 +99,7 @@ fn j_22_objects_are_looked_for_only_without_the_first_one() {
 fn p_9_full_objects_keep_no_claim_from_its_volume() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one").crowded();
-    let uids: Vec<String> = (0..2 * SOUGHT_OBJECTS)
+    let uids: Vec<String> = (0..2 * PROBED_OBJECTS)
         .map(|number| format!("u{number}"))
         .collect();
     for uid in &uids {
@@ -109,11 +109,11 @@ fn p_9_full_objects_keep_no_claim_from_its_volume() {
     }
     assert_eq!(server.objects.len(), uids.len());
     // The first object, and all but one of those that are looked for.
-    for number in 0..SOUGHT_OBJECTS - 1 {
+    for number in 0..PROBED_OBJECTS - 1 {
         server.objects.remove(&format!("d-journal-{number}"));
     }
     let left = open(&mut server, "two").adopted().len();
-    assert_eq!(left, uids.len() - SOUGHT_OBJECTS + 1);
+    assert_eq!(left, uids.len() - PROBED_OBJECTS + 1);
 }
 
 /// A journal that does not know of a third object, with an intent for claim c, which somebody restored.
@@ -170,5 +170,5 @@ fn j_22_what_comes_to_light_is_owed_beside_what_is_asked_since() {
     let mut three = open(&mut server, "three").adopted();
     three.retain(|intent| intent.uid() == "c");
     assert_eq!(three[0].asked.as_ref(), Some(&since));
-    assert_eq!(three[0].owed, [before]);
+    assert_eq!(three[0].unsettled, [before]);
 }

@@ -39,8 +39,8 @@ fn j_8_journals_of_earlier_programs_are_read() {
     assert_eq!(uids(&adopted), ["ad3800ba-9080-4475-ad08-7cf64e71094b"]);
     let asked = adopted[0].asked.as_ref().unwrap();
     assert_eq!(asked.name, "pvc-ad3800ba-9080-4475-ad08-7cf64e71094b");
-    assert_eq!(&*asked.blueprint.claim.name, "six");
-    assert_eq!(asked.blueprint.requested, 1 << 20);
+    assert_eq!(&*asked.pv_template.claim.name, "six");
+    assert_eq!(asked.pv_template.requested, 1 << 20);
     assert_eq!(
         asked.class_uid.to_string(),
         "2d6e1684-7d59-4bc1-a047-2412fe4f69b5"

@@ -61,31 +61,31 @@ fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
     let adopted = open(&mut server, "three").adopted();
     assert_eq!(adopted.len(), 1);
     assert_eq!(adopted[0].asked.as_deref(), Some(&since));
-    assert_eq!(adopted[0].owed, [Arc::new(request("u"))]);
+    assert_eq!(adopted[0].unsettled, [Arc::new(request("u"))]);
 }
 
 /// Fields that this program does not know would be missing when it repeats the call, and when it writes the entry.
 #[test]
 fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
-    let places = [
+    let pointers = [
         "",
         "/prepared",
         "/prepared/blueprint",
         "/prepared/blueprint/claim",
         "/prepared/blueprint/secrets",
     ];
-    for place in places {
+    for pointer in pointers {
         let mut server = unreadable("{");
         let known = intent(request("u")).encode(0).text.text().to_owned();
         let mut newer: Value = serde_json::from_str(&known).unwrap();
-        newer.pointer_mut(place).unwrap()["later"] = "much".into();
+        newer.pointer_mut(pointer).unwrap()["later"] = "much".into();
         let newer = newer.to_string();
         server.edit(FIRST, |all| {
             drop(all.insert(entry("u"), newer.clone().into()))
         });
         let mut two = open(&mut server, "two");
-        assert_eq!(two.adopted(), Vec::new(), "{place}");
-        assert_eq!(two.broken().len(), 1, "{place}");
+        assert_eq!(two.adopted(), Vec::new(), "{pointer}");
+        assert_eq!(two.broken().len(), 1, "{pointer}");
         intend(&mut two, "u");
         run(&mut two, &mut server, false).unwrap();
         two.settle("u");
@@ -93,7 +93,7 @@ fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
         assert_eq!(
             server.annotation(FIRST, &entry("u")).unwrap(),
             newer,
-            "{place}"
+            "{pointer}"
         );
     }
 }
@@ -127,7 +127,7 @@ fn j_9_what_is_taken_out_does_not_come_back() {
         let mut one = open(&mut server, "one");
         intend(&mut one, "u");
         run(&mut one, &mut server, false).unwrap();
-        one.amend(&Intent::owing(
+        one.amend(&Intent::with_unsettled(
             &Claim::default(),
             None,
             vec![Arc::new(request("u"))],
@@ -157,7 +157,7 @@ fn j_9_what_another_entry_still_says_is_not_forgotten() {
     intend(&mut three, "v");
     run(&mut three, &mut server, false).unwrap();
     assert_eq!(three.forgotten(), Vec::new());
-    assert_eq!(three.places("u"), ["d-journal-1"]);
+    assert_eq!(three.leases_of("u"), ["d-journal-1"]);
     server.edit("d-journal-1", |all| drop(all.remove(&entry("u"))));
     // The journal reads the object again before a call.
     let later = start() + 2 * FRESH;

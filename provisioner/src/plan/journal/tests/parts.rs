@@ -12,14 +12,20 @@ fn asked(uid: &str, key: &str, bytes: usize) -> Arc<PinnedRequest> {
     })
 }
 
-fn owing(asked: &Arc<PinnedRequest>, owed: &[&Arc<PinnedRequest>]) -> Intent {
-    let owed = owed.iter().map(|owed| Arc::clone(owed)).collect();
-    Intent::owing(&Claim::default(), Some(Arc::clone(asked)), owed)
+fn with_unsettled(asked: &Arc<PinnedRequest>, unsettled: &[&Arc<PinnedRequest>]) -> Intent {
+    let unsettled = unsettled
+        .iter()
+        .map(|unsettled| Arc::clone(unsettled))
+        .collect();
+    Intent::with_unsettled(&Claim::default(), Some(Arc::clone(asked)), unsettled)
 }
 
-fn only_owed(owed: &[&Arc<PinnedRequest>]) -> Intent {
-    let owed = owed.iter().map(|owed| Arc::clone(owed)).collect();
-    Intent::owing(&Claim::default(), None, owed)
+fn only_unsettled(unsettled: &[&Arc<PinnedRequest>]) -> Intent {
+    let unsettled = unsettled
+        .iter()
+        .map(|unsettled| Arc::clone(unsettled))
+        .collect();
+    Intent::with_unsettled(&Claim::default(), None, unsettled)
 }
 
 fn adopted(server: &mut Server, holder: &str) -> Vec<Intent> {
@@ -33,12 +39,14 @@ fn j_13_what_is_asked_next_goes_into_another_object() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let [first, second] = ["a", "b"].map(|key| asked("u", key, HALF));
-    one.intend(owing(&first, &[]), start()).unwrap();
+    one.intend(with_unsettled(&first, &[]), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
-    one.amend(&only_owed(&[&first]));
+    one.amend(&only_unsettled(&[&first]));
     run(&mut one, &mut server, true).unwrap();
     assert!(one.may_call("u", start(), false));
-    let ticket = one.intend(owing(&second, &[&first]), start()).unwrap();
+    let ticket = one
+        .intend(with_unsettled(&second, &[&first]), start())
+        .unwrap();
     assert_eq!(one.state(ticket, start(), false), None);
     assert!(
         !one.may_call("u", start(), false),
@@ -48,7 +56,10 @@ fn j_13_what_is_asked_next_goes_into_another_object() {
     assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
     assert!(one.may_call("u", start(), false));
     assert!(server.bytes().iter().all(|bytes| *bytes <= LIMIT));
-    assert_eq!(adopted(&mut server, "two"), [owing(&second, &[&first])]);
+    assert_eq!(
+        adopted(&mut server, "two"),
+        [with_unsettled(&second, &[&first])]
+    );
 }
 
 #[test]
@@ -56,13 +67,19 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let [first, second] = ["a", "b"].map(|key| asked("u", key, HALF));
-    one.intend(owing(&first, &[]), start()).unwrap();
-    one.intend(owing(&second, &[&first]), start()).unwrap();
+    one.intend(with_unsettled(&first, &[]), start()).unwrap();
+    one.intend(with_unsettled(&second, &[&first]), start())
+        .unwrap();
     run(&mut one, &mut server, false).unwrap();
     // Neither object was updated to say that the first request is only unsettled.
-    assert_eq!(adopted(&mut server, "two"), [owing(&second, &[&first])]);
+    assert_eq!(
+        adopted(&mut server, "two"),
+        [with_unsettled(&second, &[&first])]
+    );
     let mut three = open(&mut server, "three");
-    let ticket = three.intend(owing(&first, &[&second]), start()).unwrap();
+    let ticket = three
+        .intend(with_unsettled(&first, &[&second]), start())
+        .unwrap();
     assert_eq!(
         three.state(ticket, start(), false),
         None,
@@ -70,15 +87,20 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     );
     run(&mut three, &mut server, false).unwrap();
     assert_eq!(three.state(ticket, start(), false), Some(Ok(())));
-    assert_eq!(adopted(&mut server, "four"), [owing(&first, &[&second])]);
+    assert_eq!(
+        adopted(&mut server, "four"),
+        [with_unsettled(&first, &[&second])]
+    );
     let mut five = open(&mut server, "five");
     // Repeating unsettled requests needs no new write.
-    let ticket = five.intend(only_owed(&[&first, &second]), start()).unwrap();
+    let ticket = five
+        .intend(only_unsettled(&[&first, &second]), start())
+        .unwrap();
     assert_eq!(five.state(ticket, start(), false), Some(Ok(())));
     // The second request is settled first, then the first one.
-    five.amend(&only_owed(&[&first]));
+    five.amend(&only_unsettled(&[&first]));
     run(&mut five, &mut server, true).unwrap();
-    assert_eq!(adopted(&mut server, "six"), [only_owed(&[&first])]);
+    assert_eq!(adopted(&mut server, "six"), [only_unsettled(&[&first])]);
     let mut seven = open(&mut server, "seven");
     seven.settle("u");
     run(&mut seven, &mut server, true).unwrap();
@@ -93,14 +115,14 @@ fn j_13_what_is_settled_and_not_yet_gone_is_not_asked_first() {
     let first = asked("u", "a", 100);
     let full = asked("other", "c", BUDGET - 3 * 1024);
     for one_of in [&full, &first] {
-        one.intend(owing(one_of, &[]), start()).unwrap();
+        one.intend(with_unsettled(one_of, &[]), start()).unwrap();
     }
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(server.objects.len(), 1);
     let before = server.objects["d-journal-0"].clone();
     one.settle("u");
     let large = asked("u", "b", HALF);
-    one.intend(owing(&large, &[]), start()).unwrap();
+    one.intend(with_unsettled(&large, &[]), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(server.objects.len(), 2);
     // As if the process had died between the two writes.
@@ -109,7 +131,7 @@ fn j_13_what_is_settled_and_not_yet_gone_is_not_asked_first() {
     server.edit("d-journal-0", |all| drop(all.insert(entry, stale)));
     let found = adopted(&mut server, "two");
     let found = found.iter().find(|intent| intent.uid() == "u").unwrap();
-    assert_eq!(*found, owing(&large, &[&first]));
+    assert_eq!(*found, with_unsettled(&large, &[&first]));
 }
 
 /// An outage: hundreds of claims have an unsettled first request, and send another one.
@@ -118,27 +140,29 @@ fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let uid = |number| format!("11111111-2222-3333-4444-{number:012}");
-    let mut owed: BTreeMap<u32, Vec<Arc<PinnedRequest>>> = BTreeMap::new();
+    let mut unsettled: BTreeMap<u32, Vec<Arc<PinnedRequest>>> = BTreeMap::new();
     for round in ["a", "b", "c"] {
         for number in 0..300 {
             let request = asked(&uid(number), round, 300);
-            let held = owed.entry(number).or_default();
+            let held = unsettled.entry(number).or_default();
             let others: Vec<_> = held.iter().collect();
-            let ticket = one.intend(owing(&request, &others), start()).unwrap();
+            let ticket = one
+                .intend(with_unsettled(&request, &others), start())
+                .unwrap();
             held.push(request);
             let others: Vec<_> = held.iter().collect();
             run(&mut one, &mut server, false).unwrap();
             assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
-            one.amend(&only_owed(&others));
+            one.amend(&only_unsettled(&others));
         }
     }
     run(&mut one, &mut server, true).unwrap();
     assert!(server.bytes().iter().all(|bytes| *bytes <= LIMIT));
     let found = adopted(&mut server, "two");
-    for (number, wanted) in &owed {
+    for (number, wanted) in &unsettled {
         let found = found.iter().find(|intent| intent.uid() == uid(*number));
         let found = found.unwrap();
-        assert!(wanted.iter().all(|wanted| found.owed.contains(wanted)));
+        assert!(wanted.iter().all(|wanted| found.unsettled.contains(wanted)));
     }
     for number in 0..300 {
         one = open(&mut server, "three");
@@ -156,18 +180,18 @@ fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
 fn j_13_what_fits_nowhere_is_said() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one").small();
-    let refused = one.intend(owing(&asked("u", "a", LIMIT), &[]), start());
+    let refused = one.intend(with_unsettled(&asked("u", "a", LIMIT), &[]), start());
     assert!(matches!(refused, Err(Unwritable::TooLarge(_))));
     let large = asked("u", "a", HALF);
-    one.intend(owing(&large, &[]), start()).unwrap();
-    let refused = one.intend(owing(&asked("u", "b", LIMIT), &[&large]), start());
+    one.intend(with_unsettled(&large, &[]), start()).unwrap();
+    let refused = one.intend(with_unsettled(&asked("u", "b", LIMIT), &[&large]), start());
     assert!(matches!(refused, Err(Unwritable::TooLarge(_))));
-    let most = one.most;
+    let most = one.max_objects;
     for number in 1..most {
         let request = asked(&format!("v{number}"), "a", BUDGET);
-        one.intend(owing(&request, &[]), start()).unwrap();
+        one.intend(with_unsettled(&request, &[]), start()).unwrap();
     }
-    let refused = one.intend(owing(&asked("w", "a", BUDGET), &[]), start());
+    let refused = one.intend(with_unsettled(&asked("w", "a", BUDGET), &[]), start());
     assert_eq!(refused, Err(Unwritable::Full));
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(adopted(&mut server, "two").len(), most);
@@ -178,19 +202,19 @@ fn j_13_what_fits_nowhere_is_said() {
 fn j_2_sizes_are_kept_as_sums() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
-    let places = many_places(5);
+    let topology = many_nodes(5);
     for round in 0..5 {
         for number in 0..20 {
             let uid = format!("u{number}");
             match (number + round) % 4 {
                 _ if round == 4 => one.settle(&uid),
                 0 => one.settle(&uid),
-                1 => drop(one.intend(placed(&uid, &places), start()).unwrap()),
+                1 => drop(one.intend(with_topology(&uid, &topology), start()).unwrap()),
                 2 => drop(
-                    one.intend(owing(&asked(&uid, "a", 100), &[]), start())
+                    one.intend(with_unsettled(&asked(&uid, "a", 100), &[]), start())
                         .unwrap(),
                 ),
-                _ => one.amend(&only_owed(&[&asked(&uid, "a", 100)])),
+                _ => one.amend(&only_unsettled(&[&asked(&uid, "a", 100)])),
             }
         }
         if round == 2 {

@@ -14,11 +14,11 @@ fn j_21_what_comes_from_a_backup_is_set_apart_and_never_asked_for() {
     run(&mut one, &mut server, false).unwrap();
     let entry = server.annotation("d-journal-0", &format!("{INTENT}u"));
     server.restore();
-    for (holder, told) in [("two", 1), ("three", 0)] {
+    for (holder, count) in [("two", 1), ("three", 0)] {
         let mut journal = open(&mut server, holder);
         assert_eq!(journal.adopted(), Vec::new(), "{holder}");
         let broken = journal.broken();
-        assert_eq!(broken.len(), told, "{holder}: {broken:?}");
+        assert_eq!(broken.len(), count, "{holder}: {broken:?}");
         assert!(!server.holds("u"));
         assert_eq!(apart(&server, "d-journal-0", "u"), entry);
         assert!(!journal.may_call("u", start(), false));

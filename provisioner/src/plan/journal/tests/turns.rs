@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A journal with a claim's large entry in the second object, so that the first one has room for others.
+/// A journal with a claim's large entry in the second object, so that the first one has space for others.
 fn two_objects(server: &mut Server) -> Journal {
     let mut one = open(server, "one");
     intend(&mut one, "small");
@@ -103,9 +103,9 @@ fn j_11_who_waits_for_a_new_object_is_told_when_the_first_one_fails() {
             assert_eq!(request.number(), 0);
             one.answered(&request, error(refusal), start()).unwrap();
         }
-        let told = one.state(ticket, start(), false);
+        let refused = one.state(ticket, start(), false);
         assert!(
-            matches!(told, Some(Err(Unwritable::Refused(_)))),
+            matches!(refused, Some(Err(Unwritable::Refused(_)))),
             "{refusal:?}"
         );
         assert_eq!(one.next(false), None, "nobody waits any more");
@@ -136,8 +136,8 @@ fn j_11_in_an_outage_all_who_wait_are_told_together() {
             .unwrap();
     }
     for ticket in tickets {
-        let told = one.state(ticket, start(), false);
-        assert!(matches!(told, Some(Err(Unwritable::Refused(_)))));
+        let refused = one.state(ticket, start(), false);
+        assert!(matches!(refused, Some(Err(Unwritable::Refused(_)))));
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use sidecar::controller::reactor::Verdict;
 
-use super::super::{Failed, Informed, Notice, Owed, Provisioner, Wakes, after, retry, wake_claim};
+use super::super::{
+    Failed, Informed, Notice, Provisioner, UnsettledRequest, Wakes, after, retry, wake_claim,
+};
 use super::{Open, Run};
 use crate::model::Text;
 use crate::plan::claim::{End, Failure, ProvisioningState};
@@ -21,7 +23,7 @@ impl Provisioner {
     ) -> Verdict<Failed> {
         let mut open = match run {
             Run::Nothing(key) => {
-                self.contests.end(&key);
+                self.ownership_races.end(&key);
                 due.notices.push(Notice::Idle(key));
                 return Verdict::Done;
             }
@@ -41,16 +43,16 @@ impl Provisioner {
             }
             Run::Open(open) => open,
         };
-        if let Some(contest) = open.contest.take() {
-            let verdict = self.end_contest(&open, contest, now, due);
+        if let Some(race) = open.race.take() {
+            let verdict = self.end_race(&open, race, now, due);
             // The claim may be gone or bound meanwhile, when the in-flight state had no entry of it yet.
             if self.look_up(&open.key, informers).is_none() {
-                self.contests.end(&open.key);
+                self.ownership_races.end(&open.key);
             }
             return verdict;
         }
         // The claim's owner is known now.
-        self.contests.end(&open.key);
+        self.ownership_races.end(&open.key);
         // An attempt ends only with its last step.
         match open.over.take().unwrap_or(Ok(End::NotOurs)) {
             Ok(end) => {
@@ -70,8 +72,8 @@ impl Provisioner {
         due: &mut Wakes,
     ) {
         let Open { key, claim, .. } = open;
-        let (outcome, owed) = open.attempt.outcome(Ok(end));
-        self.in_flight.end(claim, outcome, owed, now);
+        let (outcome, unsettled) = open.attempt.outcome(Ok(end));
+        self.in_flight.end(claim, outcome, unsettled, now);
         self.settle(key, due);
         match end {
             End::Provisioned => {
@@ -87,11 +89,11 @@ impl Provisioner {
             End::Stopped | End::Exists => {
                 due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
             }
-            End::NotOurs | End::Contend | End::Owing | End::Repaid => {}
+            End::NotOurs | End::Contend | End::LeftUnsettled | End::Settled => {}
         }
         // Other unsettled requests of a claim that needs no volume any more are repeated at once.
         let needed = !open.gone && claim.volume.is_empty();
-        if !needed && self.in_flight.owes(&key.uid) {
+        if !needed && self.in_flight.has_unknown_outcome(&key.uid) {
             wake_claim(due, key.clone());
         }
     }
@@ -106,8 +108,8 @@ impl Provisioner {
     ) -> Verdict<Failed> {
         let Open { key, claim, .. } = open;
         let class = claim.class_name();
-        let passes = self.in_flight.passes(key, failure.may_pass());
-        if failure.concerns_users() && !passes {
+        let is_first_transient = self.in_flight.is_first_transient(key, failure.may_pass());
+        if failure.concerns_users() && !is_first_transient {
             due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
             if !open.gone {
                 let text = failure.event(class);
@@ -115,8 +117,8 @@ impl Provisioner {
                     .push(Notice::ClaimFailed(Arc::clone(claim), text));
             }
         }
-        let (outcome, owed) = open.attempt.outcome(Err(&failure));
-        self.in_flight.end(claim, outcome, owed, now);
+        let (outcome, unsettled) = open.attempt.outcome(Err(&failure));
+        self.in_flight.end(claim, outcome, unsettled, now);
         self.settle(key, due);
         if let Some(cure) = failure.cure(class) {
             if matches!(cure, RequeueTrigger::AttributesClass(_)) {
@@ -126,14 +128,14 @@ impl Provisioner {
         }
         let state = open.attempt.state(&failure);
         if state != ProvisioningState::NoChange {
-            due.notices.push(Notice::RoomDoubted(Text::from(class)));
+            due.notices.push(Notice::CapacityStale(Text::from(class)));
         }
         // The claim may be gone since the attempt began, when the in-flight state had no entry of it yet.
         if self.look_up(key, informers).is_none() {
             self.in_flight.gone(key);
         }
         if open.gone {
-            self.tell_of_owed(open, &failure, due);
+            self.report_unsettled(open, &failure, due);
             // The source keeps its finalizer until this call is settled: its deletion must not wait longer.
             let pause = self.in_flight.pause(key, now);
             if let Some(delay) = pause.filter(|_| !claim.has_source()) {
@@ -154,17 +156,18 @@ impl Provisioner {
 
     /// Logs each unsettled request of a claim that needs no volume any more once, with what an administrator can do
     /// about it.
-    fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut Wakes) {
+    fn report_unsettled(&mut self, open: &Open, failure: &Failure, due: &mut Wakes) {
         let (Some(journal), Some(asked)) = (&self.journal, open.attempt.prepared()) else {
             return;
         };
-        if self.in_flight.tells(&open.key, asked) {
-            due.notices.push(Notice::Owed(Box::new(Owed {
-                key: open.key.clone(),
-                volume: asked.name.clone(),
-                leases: journal.places(&open.key.uid),
-                failure: failure.clone(),
-            })));
+        if self.in_flight.is_first_report(&open.key, asked) {
+            due.notices
+                .push(Notice::Unsettled(Box::new(UnsettledRequest {
+                    key: open.key.clone(),
+                    volume: asked.name.clone(),
+                    leases: journal.leases_of(&open.key.uid),
+                    failure: failure.clone(),
+                })));
         }
     }
 }

@@ -37,23 +37,23 @@ fn keys(keys: &str) -> List {
         .collect()
 }
 
-fn add(places: &mut TopologyIndex, node: &Node) {
+fn add(topology: &mut TopologyIndex, node: &Node) {
     let name = Text::from(node.name);
-    places.set_labels(&name, node.labels.map(pairs));
+    topology.set_labels(&name, node.labels.map(pairs));
     let driver = match node.driver {
         None => Entry::NoCsiNode,
         Some("-") => Entry::NotInstalled,
         Some(registered) => Entry::Keys(keys(registered)),
     };
-    places.set_driver(&name, driver);
+    topology.set_driver(&name, driver);
 }
 
-fn places(nodes: &[Node]) -> TopologyIndex {
-    let mut places = TopologyIndex::default();
+fn topology(nodes: &[Node]) -> TopologyIndex {
+    let mut topology = TopologyIndex::default();
     for node in nodes {
-        add(&mut places, node);
+        add(&mut topology, node);
     }
-    places
+    topology
 }
 
 /// The specification's cluster.
@@ -153,7 +153,7 @@ impl Row {
 
     fn check(&self) {
         let row = &self.row;
-        let places = places(&self.nodes);
+        let topology = topology(&self.nodes);
         let node = Text::from(self.node);
         let input = Input {
             claim: self.claim,
@@ -161,7 +161,7 @@ impl Row {
             allowed: &allowed(self.allowed),
             strict: self.strict,
             immediate: self.immediate,
-            places: &places,
+            topology: &topology,
         };
         match (requirement(&input), &self.expected) {
             (Ok(None), Ok(None)) => {}
@@ -490,10 +490,10 @@ fn rows_169_to_172_what_the_selected_node_lacks() {
     ] {
         row.check();
     }
-    let mut places = places(&three());
-    places.set_driver(&"n1".into(), Entry::NotInstalled);
+    let mut topology = topology(&three());
+    topology.set_driver(&"n1".into(), Entry::NotInstalled);
     let node = Text::from("n1");
-    let result = requirement(&input(&places, &node));
+    let result = requirement(&input(&topology, &node));
     assert_eq!(
         result,
         Err(Error::NoKeys(node)),
@@ -501,14 +501,14 @@ fn rows_169_to_172_what_the_selected_node_lacks() {
     );
 }
 
-fn input<'a>(places: &'a TopologyIndex, node: &'a Text) -> Input<'a> {
+fn input<'a>(topology: &'a TopologyIndex, node: &'a Text) -> Input<'a> {
     Input {
         claim: "testpvc",
         node: Some(node),
         allowed: &[],
         strict: false,
         immediate: true,
-        places,
+        topology,
     }
 }
 
@@ -517,17 +517,17 @@ fn row_172_a_failed_attempt_remembers_nothing() {
     let mut nodes = three();
     nodes[1].labels = Some("zone=2");
     let node = Text::from("n1");
-    let mut places = places(&nodes);
-    assert!(requirement(&input(&places, &node)).is_err());
-    places.set_labels(&node, Some(pairs("zone=2 rack=late")));
-    let requirement = requirement(&input(&places, &node)).unwrap();
+    let mut topology = topology(&nodes);
+    assert!(requirement(&input(&topology, &node)).is_err());
+    topology.set_labels(&node, Some(pairs("zone=2 rack=late")));
+    let requirement = requirement(&input(&topology, &node)).unwrap();
     let requirement = requirement.unwrap();
     assert_eq!(show(requirement.preferred())[0], "rack=late zone=2");
 }
 
 #[test]
 fn a_class_that_multiplies_out_to_too_much_is_refused() {
-    let places = places(&three());
+    let topology = topology(&three());
     let none = Text::from("");
     let values = (0..50).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let expressions = (0..10)
@@ -539,7 +539,7 @@ fn a_class_that_multiplies_out_to_too_much_is_refused() {
         let allowed = allowed(&class);
         let input = Input {
             allowed: &allowed,
-            ..input(&places, &none)
+            ..input(&topology, &none)
         };
         assert_eq!(requirement(&input), Err(Error::TooMany));
     }
@@ -547,9 +547,9 @@ fn a_class_that_multiplies_out_to_too_much_is_refused() {
 
 #[test]
 fn row_157_as_the_driver_gets_it() {
-    let places = places(&three());
+    let topology = topology(&three());
     let node = Text::from("n1");
-    let input = input(&places, &node);
+    let input = input(&topology, &node);
     let requirement = requirement(&input).unwrap();
     let request = requirement.unwrap().to_csi();
     let shown = |topologies: &[csi::Topology]| {
@@ -641,36 +641,36 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn input<'a>(&'a self, places: &'a TopologyIndex) -> Input<'a> {
+    fn input<'a>(&'a self, topology: &'a TopologyIndex) -> Input<'a> {
         Input {
             claim: &self.claim,
             node: Some(&self.node),
             allowed: &self.allowed,
             strict: self.strict,
             immediate: true,
-            places,
+            topology,
         }
     }
 
     /// The same cluster on another way: other states before, every query in between, and the nodes in another order.
     fn places_by_another_way(&self) -> TopologyIndex {
-        let mut places = TopologyIndex::default();
+        let mut topology = TopologyIndex::default();
         for (_, node) in &self.before {
-            add(&mut places, node);
-            places.segments().count();
-            let _ = places.everywhere();
+            add(&mut topology, node);
+            topology.segments().count();
+            let _ = topology.everywhere();
         }
         for index in &self.order {
-            add(&mut places, &self.nodes[*index]);
+            add(&mut topology, &self.nodes[*index]);
         }
-        places
+        topology
     }
 }
 
 proptest! {
     #[test]
     fn the_requirement_follows_from_the_cluster_alone(case in any_case()) {
-        let direct = places(&case.nodes);
+        let direct = topology(&case.nodes);
         let other = case.places_by_another_way();
         let result = requirement(&case.input(&direct));
         prop_assert_eq!(&requirement(&case.input(&other)), &result);
@@ -686,8 +686,8 @@ proptest! {
 
     #[test]
     fn the_request_is_well_formed(case in any_case()) {
-        let places = places(&case.nodes);
-        let Ok(Some(requirement)) = requirement(&case.input(&places)) else {
+        let topology = topology(&case.nodes);
+        let Ok(Some(requirement)) = requirement(&case.input(&topology)) else {
             return Ok(());
         };
         let csi::TopologyRequirement { requisite, preferred } = requirement.to_csi();

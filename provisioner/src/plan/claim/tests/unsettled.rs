@@ -7,7 +7,7 @@ use crate::plan::topology::Entry;
 use sidecar::rpc_code::{self, Finality};
 
 /// The first call had no answer; these are the answers to the next ones.
-fn doubted(more: Vec<Result<CreateVolumeResponse, RpcError>>) -> World {
+fn outcome_unknown(more: Vec<Result<CreateVolumeResponse, RpcError>>) -> World {
     let mut world = World::new(|w| w.creates = vec![Err(rpc(Code::DeadlineExceeded))]);
     world.run();
     world.creates = more;
@@ -15,12 +15,12 @@ fn doubted(more: Vec<Result<CreateVolumeResponse, RpcError>>) -> World {
 }
 
 fn refused_once() -> World {
-    let mut world = doubted(vec![Err(rpc(Code::Unknown)), Ok(answer())]);
+    let mut world = outcome_unknown(vec![Err(rpc(Code::Unknown)), Ok(answer())]);
     world.run();
     world
 }
 
-fn namesake(handle: &str) -> VolumeDetail {
+fn existing_pv(handle: &str) -> VolumeDetail {
     VolumeDetail {
         name: format!("pvc-{U}").into(),
         source: Source::Csi(Csi {
@@ -43,12 +43,12 @@ fn j_4_only_words_that_are_impossible_end_a_doubt() {
     let is_final = |code: &Code| rpc_code::finality(*code) != Finality::InDoubt;
     let codes = rpc_code::ALL.into_iter().skip(1).filter(is_final);
     for code in codes {
-        let mut world = doubted(vec![Err(rpc(code))]);
+        let mut world = outcome_unknown(vec![Err(rpc(code))]);
         world.run();
         let ends = impossible.contains(&code);
         assert_eq!(world.journal.is_none(), ends, "{code:?}");
         assert_eq!(world.in_flight.is_busy(&world.key()), !ends, "{code:?}");
-        let mut world = doubted(vec![Err(rpc(code))]);
+        let mut world = outcome_unknown(vec![Err(rpc(code))]);
         world.restart();
         world.run();
         assert!(world.journal.is_some(), "{code:?}, maybe of another driver");
@@ -73,15 +73,18 @@ fn j_4_something_else_may_be_asked_and_what_is_owed_stays() {
     let trace = world.run();
     assert!(trace[1].contains("a=b") || trace[1] != CREATE, "{trace:#?}");
     assert_eq!(trace.last().unwrap(), "done Provisioned");
-    let owed = world.journal.clone().unwrap();
-    assert_eq!((owed.asked.is_none(), owed.owed.len()), (true, 1));
+    let unsettled = world.journal.clone().unwrap();
+    assert_eq!(
+        (unsettled.asked.is_none(), unsettled.unsettled.len()),
+        (true, 1)
+    );
     // The unsettled request is not repeated before the claim is bound; then any process that leads repeats it.
-    world.sources = vec![namesake("vol-1")];
+    world.sources = vec![existing_pv("vol-1")];
     assert_eq!(world.run(), ["done Exists"]);
     assert!(world.journal.is_some());
     world.restart();
     world.gone = true;
-    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    assert_eq!(world.run(), [CREATE, &compare(), "done Settled"]);
     assert!(world.journal.is_none());
 }
 
@@ -97,7 +100,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
             driver: "another".into(),
             handle: "vol-1".into(),
         }),
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     };
     let mut world = gone();
     world.sources = vec![another_driver_s()];
@@ -112,28 +115,28 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     assert!(world.journal.is_some(), "it is not deleted yet");
     // P-4: a PersistentVolume of this driver may refer to the volume, with another spelling.
     let mut world = gone();
-    world.sources = vec![namesake("VOL-1")];
+    world.sources = vec![existing_pv("VOL-1")];
     world.volumes = vec![format!("pvc-{U}")];
     let trace = world.run();
     assert_eq!(trace[..2], [CREATE, &compare()]);
     assert!(trace[2].contains("nothing is deleted"), "{trace:?}");
-    assert!(world.journal.is_some(), "it is still owed");
+    assert!(world.journal.is_some(), "it is still unsettled");
     // The volume is too small for the claim, but it is not deleted while a PersistentVolume refers to it.
     let mut world = gone();
     let mut small = answer();
     small.volume.as_mut().unwrap().capacity_bytes = 1;
     world.creates = vec![Ok(small)];
-    world.sources = vec![namesake("vol-1")];
-    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    world.sources = vec![existing_pv("vol-1")];
+    assert_eq!(world.run(), [CREATE, &compare(), "done Settled"]);
     for leaves in [
         VolumeDetail {
             deleting: true,
             phase: VolumePhase::Available,
-            ..namesake("vol-1")
+            ..existing_pv("vol-1")
         },
         VolumeDetail {
             phase: VolumePhase::Released,
-            ..namesake("vol-1")
+            ..existing_pv("vol-1")
         },
     ] {
         let mut world = gone();
@@ -147,9 +150,9 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     world.sources = vec![VolumeDetail {
         deleting: true,
         phase: VolumePhase::Bound,
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     }];
-    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    assert_eq!(world.run(), [CREATE, &compare(), "done Settled"]);
     let mut world = gone();
     world.refusals = vec![("compare", Refusal::Unknown)];
     world.run();
@@ -158,19 +161,19 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
 
 #[test]
 fn j_4_a_name_that_another_volume_has() {
-    let taken = || Err(rpc(Code::AlreadyExists));
+    let already_exists = || Err(rpc(Code::AlreadyExists));
     let mut world = refused_once();
-    world.creates = vec![taken()];
+    world.creates = vec![already_exists()];
     world.gone = true;
     world.run();
     assert!(world.journal.is_some(), "nobody says what has the name");
-    world.sources = vec![namesake("another")];
-    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    world.sources = vec![existing_pv("another")];
+    assert_eq!(world.run(), [CREATE, &compare(), "done Settled"]);
     assert!(world.journal.is_none());
     // While the claim exists, it gets the volume that has the name, which was made for it.
     let mut world = refused_once();
     world.parameters(&[("a", "b")]);
-    world.creates = vec![taken(), Ok(answer())];
+    world.creates = vec![already_exists(), Ok(answer())];
     assert_ne!(world.run()[1], CREATE);
     assert_eq!(world.run(), provisioned(&[CREATE]));
     assert!(world.journal.is_none());
@@ -183,8 +186,8 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
         w.settings.strict_topology = true;
         for (node, zone) in [("n1", "z1"), ("n2", "z2")] {
             let node = Text::from(node);
-            w.places.set_labels(&node, Some(pairs(&[("zone", zone)])));
-            w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+            w.topology.set_labels(&node, Some(pairs(&[("zone", zone)])));
+            w.topology.set_driver(&node, Entry::Keys(list(&["zone"])));
         }
         w.annotate(&[(SELECTED_NODE, "n1")]);
         w.creates = vec![
@@ -202,7 +205,7 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
     let second = world.run()[1].clone();
     assert!(first.contains("zone=z1") && second.contains("zone=z2"));
     let held = world.journal.clone().unwrap();
-    assert_eq!((held.asked.is_some(), held.owed.len()), (true, 1));
+    assert_eq!((held.asked.is_some(), held.unsettled.len()), (true, 1));
     // The claim is deleted: both requests are repeated in turn.
     world.gone = true;
     world.creates = vec![
@@ -215,8 +218,8 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
     assert_eq!((&trace[0], &trace[1]), (&second, &compare()));
     assert_eq!(trace.last().unwrap(), "done Provisioned");
     assert!(world.journal.is_some());
-    world.sources = vec![namesake("vol-1")];
-    assert_eq!(world.run(), [&first, &compare(), "done Repaid"]);
+    world.sources = vec![existing_pv("vol-1")];
+    assert_eq!(world.run(), [&first, &compare(), "done Settled"]);
     assert!(world.journal.is_none());
 }
 
@@ -228,22 +231,29 @@ fn asked(world: &mut World, attempts: usize) -> Vec<String> {
 
 #[test]
 fn j_4_today_s_request_has_its_turn_beside_what_is_owed() {
-    let taken = || Err(rpc(Code::AlreadyExists));
+    let already_exists = || Err(rpc(Code::AlreadyExists));
     for fails in [Code::AlreadyExists, Code::FailedPrecondition] {
         let mut world = refused_once();
         world.parameters(&[("a", "b")]);
         world.creates = vec![Err(rpc(Code::DeadlineExceeded)), Err(rpc(Code::Unknown))];
         world.run();
         world.run();
-        assert_eq!(world.journal.as_ref().unwrap().owed.len(), 2);
+        assert_eq!(world.journal.as_ref().unwrap().unsettled.len(), 2);
         world.parameters(&[("c", "d")]);
         let fails = || Err(rpc(fails));
-        world.creates = vec![taken(), fails(), taken(), fails(), taken(), fails()];
+        world.creates = vec![
+            already_exists(),
+            fails(),
+            already_exists(),
+            fails(),
+            already_exists(),
+            fails(),
+        ];
         let asked = asked(&mut world, 5);
         let today = |line: &String| line.contains(r#""c": "d""#);
         let turns: Vec<bool> = asked.iter().map(today).collect();
         assert_eq!(turns, [true, false, true, false, true], "{asked:#?}");
-        assert_ne!(asked[1], asked[3], "each that is owed has its turn");
+        assert_ne!(asked[1], asked[3], "each unsettled request has its turn");
     }
 }
 
@@ -265,12 +275,12 @@ fn j_4_what_is_owed_and_cannot_be_asked_keeps_nothing_waiting() {
     assert_eq!(asked(&mut world, 2).len(), 1, "its Secret is gone");
     let trace = world.run();
     assert!(trace[1].contains(r#""c": "d""#), "{trace:#?}");
-    assert!(world.journal.is_some(), "still owed");
+    assert!(world.journal.is_some(), "still unsettled");
 }
 
 #[test]
 fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
-    for mut world in [refused_once(), doubted(vec![Ok(answer())])] {
+    for mut world in [refused_once(), outcome_unknown(vec![Ok(answer())])] {
         world.gone = true;
         world.owner = Some(Claim {
             volume: format!("pvc-{U}").into(),
@@ -290,13 +300,13 @@ fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
 fn leaving() -> VolumeDetail {
     VolumeDetail {
         phase: VolumePhase::Released,
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     }
 }
 
 #[test]
 fn j_4_no_volume_is_asked_for_while_its_persistentvolume_is_on_its_way_out() {
-    for mut world in [refused_once(), doubted(vec![Ok(answer())])] {
+    for mut world in [refused_once(), outcome_unknown(vec![Ok(answer())])] {
         world.gone = true;
         world.sources = vec![leaving()];
         world.volumes = vec![format!("pvc-{U}")];
@@ -344,22 +354,22 @@ fn j_4_what_a_predecessor_asked_says_nothing_about_other_words() {
     world.run();
     world.run();
     let held = world.journal.unwrap();
-    assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
+    assert_eq!((held.asked.is_none(), held.unsettled.len()), (true, 1));
 }
 
 #[test]
 fn j_4_a_rescued_volume_is_not_saved_again_when_its_call_had_no_answer() {
     let rescue = VolumeDetail {
         name: "rescue".into(),
-        ..namesake("vol-1")
+        ..existing_pv("vol-1")
     };
     let mut small = answer();
     small.volume.as_mut().unwrap().capacity_bytes = 1;
     for answer in [answer(), small] {
-        let mut world = doubted(vec![Ok(answer)]);
+        let mut world = outcome_unknown(vec![Ok(answer)]);
         world.gone = true;
         world.sources = vec![rescue.clone()];
-        assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+        assert_eq!(world.run(), [CREATE, &compare(), "done Settled"]);
         assert!(world.journal.is_none());
     }
 }
@@ -374,15 +384,15 @@ fn j_4_a_rescued_volume_is_not_saved_again_when_its_object_was_refused() {
         world.refusals.clear();
         world.sources = vec![VolumeDetail {
             name: "rescue".into(),
-            ..namesake("vol-1")
+            ..existing_pv("vol-1")
         }];
         if named {
             // The PersistentVolume of the name refers to another volume.
-            world.sources.push(namesake("vol-2"));
+            world.sources.push(existing_pv("vol-2"));
             world.volumes = vec![format!("pvc-{U}")];
         }
-        assert_eq!(world.run(), [&*compare(), "done Repaid"], "{named}");
-        assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
+        assert_eq!(world.run(), [&*compare(), "done Settled"], "{named}");
+        assert!(world.in_flight.pending_claim(&world.key()).is_none());
     }
 }
 

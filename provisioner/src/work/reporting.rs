@@ -13,10 +13,10 @@ use super::journal::Keeper;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::{Claim, Text, Volume};
 use crate::plan::journal::INTENT;
-use crate::plan::reactor::{Failed, Key, Notice, Owed};
+use crate::plan::reactor::{Failed, Key, Notice, UnsettledRequest};
 
 impl Executor {
-    pub(super) fn tell(&self, notice: Notice) {
+    pub(super) fn report(&self, notice: Notice) {
         match notice {
             Notice::Idle(key) => {
                 verbose!(
@@ -28,7 +28,9 @@ impl Executor {
             Notice::Later(key, wait) => {
                 verbose!(2, claim = &*key.name, retry_after = ?wait, "Delaying the next CreateVolume call");
             }
-            Notice::Provisioned(claim, took, places) => self.provisioned(&claim, took, &places),
+            Notice::Provisioned(claim, took, topologies) => {
+                self.provisioned(&claim, took, &topologies)
+            }
             Notice::NotProvisioned(claim) => {
                 let (class, source) = labels(&claim);
                 self.metrics.not_provisioned(class, source);
@@ -37,16 +39,16 @@ impl Executor {
                 let reason = "ProvisioningFailed";
                 self.events.claim(&claim, Severity::Warning, reason, &text);
             }
-            Notice::RoomDoubted(class) => self.to_producer(|capacity| capacity.failed(&class)),
+            Notice::CapacityStale(class) => self.to_producer(|capacity| capacity.failed(&class)),
             Notice::LookedFor => self.looked_for.notify_one(),
-            Notice::Owed(owed) => self.tell_of_owed(&owed),
+            Notice::Unsettled(unsettled) => self.warn_about_unsettled(&unsettled),
             Notice::Elsewhere(key) => {
                 verbose!(4, claim = &*key.name, "The class does not allow this node");
             }
-            Notice::NoRoom(key) => {
+            Notice::NoCapacity(key) => {
                 verbose!(2, claim = &*key.name, "Not enough room on this node");
             }
-            Notice::RoomUnknown(key, error) => {
+            Notice::CapacityUnknown(key, error) => {
                 let claim = &*key.name;
                 verbose!(2, claim, err = %error, "GetCapacity failed");
             }
@@ -84,17 +86,17 @@ impl Executor {
         }
     }
 
-    fn to_producer(&self, tell: impl FnOnce(&Capacity)) {
+    fn to_producer(&self, report: impl FnOnce(&Capacity)) {
         if let Some(capacity) = self.capacity.get() {
-            tell(capacity);
+            report(capacity);
         }
     }
 
-    fn provisioned(&self, claim: &Claim, took: Duration, places: &[Topology]) {
+    fn provisioned(&self, claim: &Claim, took: Duration, topologies: &[Topology]) {
         let (class, source) = labels(claim);
         self.metrics.provisioned(class, source, took);
         // Capacity has decreased where the volume was made.
-        self.to_producer(|capacity| capacity.provisioned(claim.class_name(), places));
+        self.to_producer(|capacity| capacity.provisioned(claim.class_name(), topologies));
         tracing::info!(claim = &*claim.key(), "Volume provisioned");
     }
 
@@ -108,15 +110,15 @@ impl Executor {
     }
 
     /// Logs what an administrator can do about an unsettled request of a claim that needs no volume any more.
-    fn tell_of_owed(&self, owed: &Owed) {
+    fn warn_about_unsettled(&self, unsettled: &UnsettledRequest) {
         let namespace = self.journal.as_ref().map(Keeper::namespace);
         tracing::warn!(
-            claim = &*owed.key.name,
-            volume = owed.volume,
+            claim = &*unsettled.key.name,
+            volume = unsettled.volume,
             namespace,
-            lease = owed.leases.join(","),
-            annotation = format!("{INTENT}{}", owed.key.uid),
-            err = %owed.failure,
+            lease = unsettled.leases.join(","),
+            annotation = format!("{INTENT}{}", unsettled.key.uid),
+            err = %unsettled.failure,
             "The outcome of CreateVolume is unknown, and the claim no longer needs a volume; retrying. If no such volume exists, remove the annotation from the journal's Lease"
         );
     }
@@ -131,7 +133,7 @@ impl Executor {
                 let claim = &*key.name;
                 tracing::error!(claim, retry_after = ?wait, err = %failure, "{outcome}");
             }
-            (Key::Claim(key), Failed::Untaken(error)) => {
+            (Key::Claim(key), Failed::NotTaken(error)) => {
                 let claim = &*key.name;
                 tracing::error!(claim, retry_after = ?wait, err = %error, "Could not take the claim");
             }

@@ -6,17 +6,17 @@ use crate::plan::view::View;
 
 impl Attempt {
     /// Two claims may have the same volume name if the name contains only a part of the UID.
-    pub(super) fn look_at_namesake(&self, view: &View<'_>) -> Result<(), Stop> {
+    pub(super) fn check_existing_pv(&self, view: &View<'_>) -> Result<(), Stop> {
         if view.settings.volume_name_uuid_length == WHOLE_UID {
             return Ok(());
         }
-        match &self.loaded.namesake {
+        match &self.loaded.existing_pv {
             Some(found) if found.is_for(&view.claim.uid) => Ok(()),
-            Some(found) => Err(Failure::name_taken(found).into()),
+            Some(found) => Err(Failure::name_in_use(found).into()),
             None => {
                 let name = self.volume_name(view.claim, view.settings);
                 let name = name.map_err(Failure::Name)?;
-                let step = ClaimStep::LoadNamesake(name.into(), None);
+                let step = ClaimStep::LoadExistingPv(name.into(), None);
                 Err(Stop::first(Step::Claim(step)))
             }
         }
@@ -25,9 +25,9 @@ impl Attempt {
     /// A claim whose PersistentVolume was deleted would be bound to a new, empty volume of the same name.
     pub(super) fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
         let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
-        match &self.frozen {
+        match &self.pinned {
             Some(prepared) if unknown => {
-                let claim = &prepared.blueprint.claim;
+                let claim = &prepared.pv_template.claim;
                 let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
                 Err(Stop::read(Object::Owner(namespace.into(), name.into())))
             }
@@ -41,7 +41,7 @@ impl Attempt {
         match &self.unsaved {
             Some(unsaved) => {
                 let identity = self.needless.then(|| unsaved.identity.clone());
-                Step::Claim(ClaimStep::LoadNamesake(unsaved.name.clone(), identity))
+                Step::Claim(ClaimStep::LoadExistingPv(unsaved.name.clone(), identity))
             }
             // Unreachable: an unsaved volume is there to compare with.
             None => Step::Done(End::Exists),
@@ -50,25 +50,25 @@ impl Attempt {
 
     /// Looks for a PersistentVolume of the volume that an unsettled request has made, also for one that somebody wrote
     /// by hand, or for one of the name.
-    pub(super) fn look_for_namesake(&self) -> Step {
+    pub(super) fn find_existing_pv(&self) -> Step {
         let identity = match &self.reached {
-            Reached::Held(identity, _) => Some(identity.clone()),
-            Reached::Taken(_)
+            Reached::Returned(identity, _) => Some(identity.clone()),
+            Reached::NameInUse(_)
             | Reached::Start
-            | Reached::Bad(_)
-            | Reached::Repaid
+            | Reached::Unusable(_)
+            | Reached::Settled
             | Reached::Made
-            | Reached::Named
+            | Reached::PvExists
             | Reached::Saved
             | Reached::Failed(_) => None,
         };
-        match &self.frozen {
+        match &self.pinned {
             Some(prepared) => {
                 let name = prepared.name.as_str().into();
-                Step::Claim(ClaimStep::LoadNamesake(name, identity))
+                Step::Claim(ClaimStep::LoadExistingPv(name, identity))
             }
             // Unreachable: a pinned request was sent.
-            None => Step::Done(End::Repaid),
+            None => Step::Done(End::Settled),
         }
     }
 }

@@ -33,7 +33,7 @@ async fn j_4_a_refusal_after_a_doubt_settles_nothing() {
 }
 
 /// The driver makes the volume, and its answer is lost.
-async fn in_doubt() -> Stage {
+async fn unknown_outcome() -> Stage {
     let stage = Stage::new().await;
     let dies = CallFault::on(CREATE).fail_after(Code::Unavailable, "died");
     stage.driver.fault(dies.times(1));
@@ -46,7 +46,7 @@ fn refuses(stage: &Stage, code: Code) {
 }
 
 async fn refused_by_the_same_process(code: Code) {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let program = stage.start(&["--retry-interval-start=1s", &endpoint]);
@@ -57,29 +57,29 @@ async fn refused_by_the_same_process(code: Code) {
     program
         .logs("outcome of CreateVolume is unknown, and the claim no longer needs")
         .await;
-    let said = program.log();
+    let log = program.log();
     assert!(
-        said.contains(&format!("intent.csi-sidecars.io/{U}")),
-        "{said}"
+        log.contains(&format!("intent.csi-sidecars.io/{U}")),
+        "{log}"
     );
-    assert!(said.contains("test-driver-journal-0"), "{said}");
+    assert!(log.contains("test-driver-journal-0"), "{log}");
     let text = get(&address, "/metrics").await.1;
     assert!(
         text.contains("csi_sidecar_provisioning_in_doubt 1"),
         "{code:?}: {text}"
     );
     goes_with_its_object(&stage).await;
-    let told = program
+    let warnings = program
         .log()
         .matches("outcome of CreateVolume is unknown")
         .count();
-    assert_eq!(told, 1, "{code:?}: said once");
+    assert_eq!(warnings, 1, "{code:?}: said once");
 }
 
 /// The way out is logged, whatever keeps the request unsettled; for a deleted Secret see `j_7_…`.
 #[tokio::test]
 async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
     let late = stage.driver.fault(late);
     let program = stage.start(&["--retry-interval-start=1s"]);
@@ -89,10 +89,10 @@ async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
     program
         .logs("outcome of CreateVolume is unknown, and the claim no longer needs")
         .await;
-    let said = program.log();
+    let log = program.log();
     assert!(
-        said.contains(&format!("intent.csi-sidecars.io/{U}")),
-        "{said}"
+        log.contains(&format!("intent.csi-sidecars.io/{U}")),
+        "{log}"
     );
     late.remove();
     goes_with_its_object(&stage).await;
@@ -101,7 +101,7 @@ async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
 /// An administrator has looked into the storage system and removes the entry.
 #[tokio::test]
 async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
     stage.driver.fault(late);
     let mut program = stage.start(&[QUICK, "--retry-interval-max=1s"]);
@@ -129,7 +129,7 @@ async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
 /// Somebody deleted the claim's PersistentVolume by force: a new volume of the name would be bound, and empty.
 #[tokio::test]
 async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     refuses(&stage, Code::Unknown);
     let program = stage.start(&["--retry-interval-start=1s", "--retry-interval-max=2s"]);
     stage.api.insert(claim());
@@ -143,13 +143,13 @@ async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
     program.logs("has lost its PersistentVolume").await;
     settle().await;
     assert!(stage.volume(PV).is_null());
-    assert_eq!(stage.intents(), [U], "still owed");
+    assert_eq!(stage.intents(), [U], "still unsettled");
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     goes_with_its_object(&stage).await;
 }
 
 async fn refused_and_killed(when: &'static str) {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     let program = stage.start(&["--retry-interval-start=1s"]);
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
@@ -177,7 +177,7 @@ async fn goes_with_its_object(stage: &Stage) {
 /// An administrator finds the volume in the storage system and rescues the claim with an object of another name.
 #[tokio::test]
 async fn j_4_what_is_owed_is_not_deleted_when_another_object_names_its_volume() {
-    let stage = in_doubt().await;
+    let stage = unknown_outcome().await;
     refuses(&stage, Code::Unknown);
     let _program = stage.start(&["--retry-interval-start=1s"]);
     stage.api.insert(claim());
@@ -229,7 +229,7 @@ async fn j_13_the_next_request_of_a_claim_has_room_beside_a_large_one_that_is_ow
     stage.bind("ns1/c1", PV);
     stage
         .until(
-            "what is owed is asked again, and both entries go",
+            "the unsettled request is repeated, and both entries go",
             |stage| {
                 let since = stage.creations().split_off(calls);
                 let again = since.iter().any(|asked| template(asked).starts_with('a'));
@@ -283,7 +283,7 @@ async fn moved(made: &'static str) {
     stage.until_volume(PV).await;
     let handle = stage.volume(PV)["spec"]["csi"]["volumeHandle"].clone();
     stage
-        .until("the first request alone is owed", |stage| {
+        .until("the first request alone is unsettled", |stage| {
             let journal = stage.api.object("leases", JOURNAL).unwrap_or_default();
             let held = &journal["metadata"]["annotations"][format!("intent.csi-sidecars.io/{U}")];
             let held = held.as_str().unwrap_or_default();
@@ -355,7 +355,7 @@ async fn left(who: &'static str) {
     assert_eq!(
         stage.intents(),
         [U],
-        "{who}: what may have been made there is owed"
+        "{who}: what may have been made there is unsettled"
     );
     stage.bind("ns1/c1", PV);
     stage.until_settled().await;

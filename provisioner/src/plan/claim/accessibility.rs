@@ -9,7 +9,7 @@ use crate::plan::topology::{Input, requirement};
 use crate::plan::view::View;
 
 /// Adds the accessibility requirements and the node to the request.
-pub(super) fn place(
+pub(super) fn add_requirement(
     prepared: &mut PinnedRequest,
     view: &View<'_>,
     class: &Class,
@@ -24,7 +24,7 @@ pub(super) fn place(
         allowed: &class.allowed_topologies,
         strict: view.settings.strict_topology,
         immediate: view.settings.immediate_topology,
-        places: view.places,
+        topology: view.topology,
     };
     // Nothing is kept from one attempt to the next: the pinned request keeps the requirements.
     prepared.requirement = requirement(&input).map_err(Failure::Topology)?;
