@@ -6,8 +6,8 @@
 //! | `seen` | all objects read so far by kind, and which requests failed |
 //! | `store` | the objects of a kind, and their indexes |
 //! | `index` | the keys of each kind |
-//! | `which` | selectors of objects, and the result of a lookup |
-//! | `way` | the walk from a subject to its causes: lookups, stops, findings |
+//! | `lookup` | selectors of objects, and the result of a lookup |
+//! | `walk` | the walk from a subject to its causes: lookups, stops, findings |
 //! | `verdict` | the answer: findings, remedies, certainty, state |
 //! | `words` | formats of times and lists, gRPC codes in texts |
 //! | `causes` | every cause, in one line |
@@ -37,8 +37,8 @@
 //! | `stock` | the volumes and snapshots that a driver reports |
 //! | `difference` | the findings of an audit, in words |
 //! | `named` | which volumes and snapshots objects name |
-//! | `taken` | which snapshots contents and group contents name |
-//! | `used` | which volumes attachments, nodes and pods use |
+//! | `snapshot_handles` | which snapshots contents and group contents name |
+//! | `volume_users` | which volumes attachments, nodes and pods use |
 //! | `spelling` | handles that may be two spellings of one |
 //! | `side` | compares one list of a driver with the cluster |
 //! | `comparison` | compares volumes and snapshots with the cluster |
@@ -61,6 +61,7 @@ mod group;
 mod held;
 mod index;
 mod journal;
+mod lookup;
 mod mount;
 mod named;
 mod node;
@@ -74,16 +75,15 @@ mod schedule;
 mod seen;
 mod side;
 mod snapshot;
+mod snapshot_handles;
 mod source;
 mod spelling;
 mod stock;
 mod store;
-mod taken;
-mod used;
 mod verdict;
 mod volume;
-mod way;
-mod which;
+mod volume_users;
+mod walk;
 mod words;
 mod workload;
 
@@ -93,14 +93,14 @@ use crate::model::{Kind, Ref};
 
 pub use audit::{Audit, Compare, compare};
 pub use causes::{CAUSES, title};
-pub use difference::{Difference, Note, What, Worth};
+pub use difference::{Difference, DifferenceKind, Note, NoteKind};
 pub use overview::{Found, Overview, Scope, survey};
 pub use seen::{Answer, Read, Record, Seen, Store, Want};
 pub use stock::{Handles, Stock, Storage, Stored, handles};
-pub use verdict::{Certainty, Finding, Next, Remedy, State, Station, Verdict, Who};
+pub use verdict::{Certainty, Finding, Next, PathStep, Remedy, State, Verdict, Who};
 pub use words::{listed, nearest, span};
 
-use way::{Stop, Way};
+use walk::{Stop, Walk};
 
 /// The subject, and how many causes to report.
 #[derive(Clone, Debug)]
@@ -113,24 +113,24 @@ pub struct Question {
 /// The objects to read next, or the answer.
 #[must_use]
 pub fn decide(seen: &Seen, question: &Question, now: Timestamp) -> Next {
-    let mut way = Way::new(seen, now, question.all);
-    match walk(&mut way, &question.subject) {
-        Err(Stop::Look) => Next::Look(way.wants.into_iter().collect()),
-        Ok(()) | Err(Stop::Told) => Next::Say(Box::new(way.verdict(&question.subject))),
+    let mut walk = Walk::new(seen, now, question.all);
+    match follow(&mut walk, &question.subject) {
+        Err(Stop::Look) => Next::Look(walk.wants.into_iter().collect()),
+        Ok(()) | Err(Stop::CauseFound) => Next::Say(Box::new(walk.verdict(&question.subject))),
     }
 }
 
-fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
+fn follow(walk: &mut Walk<'_>, subject: &Ref) -> Result<(), Stop> {
     match subject.kind {
-        Kind::Pod => pod::pod(way, subject),
-        Kind::Claim => claim::claim(way, subject, 0, None),
-        Kind::Volume => volume::volume(way, subject, 0),
-        Kind::Attachment => attach::attachment(way, subject),
-        Kind::Snapshot => snapshot::snapshot(way, subject, 0),
-        Kind::Content => content::content(way, subject, 0),
-        Kind::GroupSnapshot => group::group(way, subject),
-        Kind::Node => node::subject(way, subject),
-        Kind::Driver => driver::subject(way, subject),
+        Kind::Pod => pod::pod(walk, subject),
+        Kind::Claim => claim::claim(walk, subject, 0, None),
+        Kind::Volume => volume::volume(walk, subject, 0),
+        Kind::Attachment => attach::attachment(walk, subject),
+        Kind::Snapshot => snapshot::snapshot(walk, subject, 0),
+        Kind::Content => content::content(walk, subject, 0),
+        Kind::GroupSnapshot => group::group(walk, subject),
+        Kind::Node => node::subject(walk, subject),
+        Kind::Driver => driver::subject(walk, subject),
         // Not subjects: the command line refuses them.
         Kind::Class
         | Kind::CsiNode
@@ -149,7 +149,7 @@ fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
         | Kind::GroupClass
         | Kind::Populator
         | Kind::Crd => {
-            way.absent = true;
+            walk.absent = true;
             Ok(())
         }
     }
@@ -158,5 +158,5 @@ fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
 /// Whether a deletion has taken longer than deletions take.
 fn delete_is_late(meta: &crate::model::Meta, now: Timestamp) -> bool {
     let since = meta.deletion_timestamp.0;
-    since.is_some_and(|since| now.duration_since(since).as_secs() >= way::FRESH)
+    since.is_some_and(|since| now.duration_since(since).as_secs() >= walk::FRESH)
 }

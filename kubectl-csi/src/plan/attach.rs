@@ -7,7 +7,7 @@ use super::controller::{Presence, Role};
 use super::pod::Consumer;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, one};
+use super::walk::{Lookup, ObjectSelector, Step, Walk, one};
 use super::words::{code, has};
 use super::{controller, delete, held, mount, node};
 use crate::model::{AttachError, Attachment, Driver, Kind, Node, Ref, Volume};
@@ -30,14 +30,14 @@ pub(super) fn of(attachment: &Attachment) -> Ref {
 }
 
 /// Whether volumes of this driver are attached at all; without a CSIDriver object Kubernetes assumes so.
-pub(super) fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
-    let known = way.get::<Driver>("", driver)?.found();
+pub(super) fn is_attached_at_all(walk: &mut Walk<'_>, driver: &str) -> Step<bool> {
+    let known = walk.get::<Driver>("", driver)?.found();
     Ok(known.is_none_or(|known| known.spec.attach_required != Some(false)))
 }
 
 /// A pod needs the volume attached to its node.
 pub(super) fn for_pod(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     volume: &Volume,
@@ -52,34 +52,34 @@ pub(super) fn for_pod(
         "",
         &name_of(&csi.volume_handle, driver, node),
     );
-    way.expect([one(&own), one(&Ref::new(Kind::Driver, "", driver))])?;
-    if !is_attached_at_all(way, driver)? {
-        node::plugin(way, depth, node, driver)?;
-        return mount::events(way, consumer, at, Some(driver));
+    walk.expect([one(&own), one(&Ref::new(Kind::Driver, "", driver))])?;
+    if !is_attached_at_all(walk, driver)? {
+        node::plugin(walk, depth, node, driver)?;
+        return mount::events(walk, consumer, at, Some(driver));
     }
-    let mut found = way.get::<Attachment>("", &own.name)?.found();
+    let mut found = walk.get::<Attachment>("", &own.name)?.found();
     if found.is_none() {
         // An in-tree volume's attachment is named after another handle than this one.
-        let all = all_of(way, at)?;
+        let all = all_of(walk, at)?;
         found = all.into_iter().find(|one| one.spec.node_name == node);
     }
     let Some(own) = found else {
-        return wanted(way, at, depth, volume, consumer);
+        return wanted(walk, at, depth, volume, consumer);
     };
     if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
-        way.at(depth, &of(own), format!("attached to {node}"));
-        node::plugin(way, depth + 1, node, driver)?;
-        return mount::events(way, consumer, at, Some(driver));
+        walk.at(depth, &of(own), format!("attached to {node}"));
+        node::plugin(walk, depth + 1, node, driver)?;
+        return mount::events(walk, consumer, at, Some(driver));
     }
     if volume.is_for_one_node() {
-        held::held(way, at, depth, volume, consumer)?;
+        held::held(walk, at, depth, volume, consumer)?;
     }
-    on_its_way(way, depth, own)
+    on_its_way(walk, depth, own)
 }
 
 /// No attachment exists yet for the pod's node.
 fn wanted(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     volume: &Volume,
@@ -87,23 +87,23 @@ fn wanted(
 ) -> Step {
     let node = consumer.node();
     if volume.is_for_one_node() {
-        held::held(way, at, depth, volume, consumer)?;
+        held::held(walk, at, depth, volume, consumer)?;
     }
     let own = Ref::new(Kind::Attachment, "", &format!("of {} to {node}", at.name));
-    way.at(depth, &own, "not there");
-    node::station(way, depth + 1, node)?;
+    walk.at(depth, &own, "not there");
+    node::add_step(walk, depth + 1, node)?;
     let driver = volume.driver().unwrap_or_default();
-    node::plugin(way, depth + 1, node, driver)?;
-    mount::events(way, consumer, at, Some(driver))
+    node::plugin(walk, depth + 1, node, driver)?;
+    mount::events(walk, consumer, at, Some(driver))
 }
 
 /// An attachment that is being attached or detached.
-pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
+pub(super) fn on_its_way(walk: &mut Walk<'_>, depth: usize, own: &Attachment) -> Step {
     let at = of(own);
     let (driver, node) = (&*own.spec.attacher, &*own.spec.node_name);
-    way.unfinished = true;
+    walk.unfinished = true;
     let leaving = own.metadata.is_leaving();
-    way.at(
+    walk.at(
         depth,
         &at,
         if leaving {
@@ -121,73 +121,73 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     };
     let error = error.as_ref().filter(|error| !error.message.is_empty());
     if !leaving {
-        node::health(way, depth + 1, node, driver)?;
+        node::health(walk, depth + 1, node, driver)?;
     }
-    let known = way.get::<Driver>("", driver)?;
-    match controller::check(way, depth + 1, Role::Attacher, driver)? {
-        Presence::There => {}
+    let known = walk.get::<Driver>("", driver)?;
+    match controller::check(walk, depth + 1, Role::Attacher, driver)? {
+        Presence::Present => {}
         // An error of the detach outranks an attacher that does not run.
-        Presence::Nobody if leaving => {
-            if error.is_none() && delete::is_unattended(way, &own.metadata) {
-                return delete::left_behind(way, &at, &own.metadata.finalizers, driver);
+        Presence::Absent if leaving => {
+            if error.is_none() && delete::is_unattended(walk, &own.metadata) {
+                return delete::left_behind(walk, &at, &own.metadata.finalizers, driver);
             }
         }
-        Presence::Nobody if error.is_none() => {
-            return nobody(way, &at, driver, known, has_finalizer);
+        Presence::Absent if error.is_none() => {
+            return nobody(walk, &at, driver, known, has_finalizer);
         }
         Presence::Unknown if error.is_none() && !has_finalizer && known.is_missing() => {
-            return nobody(way, &at, driver, known, has_finalizer);
+            return nobody(walk, &at, driver, known, has_finalizer);
         }
-        Presence::Nobody | Presence::Unknown => {}
+        Presence::Absent | Presence::Unknown => {}
     }
     if let Some(error) = error {
         return match leaving {
-            true => not_detached(way, own, error),
-            false => not_attached(way, depth, own, error),
+            true => not_detached(walk, own, error),
+            false => not_attached(walk, depth, own, error),
         };
     }
     match has_finalizer {
-        true => taken_up(way, own),
+        true => taken_up(walk, own),
         false => Ok(()),
     }
 }
 
 /// C39, C44: the attacher leads and has added its finalizer, but reports nothing.
-fn taken_up(way: &mut Way<'_>, own: &Attachment) -> Step {
+fn taken_up(walk: &mut Walk<'_>, own: &Attachment) -> Step {
     let (at, driver) = (of(own), &*own.spec.attacher);
     let leaving = own.metadata.deletion_timestamp.0;
     let since = leaving.or(own.metadata.creation_timestamp.0);
-    if !way.is_older(since, 60) {
+    if !walk.is_older(since, 60) {
         return Ok(());
     }
-    let busy = way.count::<Attachment>(By::Busy, driver)?.all;
+    let busy = walk.count::<Attachment>(By::Busy, driver)?.all;
     if busy > 10 {
         let text = format!(
             "csi-attacher of {driver} leads and has {busy} volumes to attach or detach; this one may be waiting for its turn."
         );
-        return way.tell(
+        return walk.tell(
             Finding::guessed("C44", &at, text)
                 .admin("give csi-attacher more --worker-threads, if the storage bears it")
                 .driver("see in the driver's log which calls take long"),
         );
     }
-    if way.is_older(since, 120) && leaving.is_none() {
+    if walk.is_older(since, 120) && leaving.is_none() {
         let text = "csi-attacher leads and has taken up this attachment, but has written neither success nor an error for minutes. It may lack the right to patch volumeattachments/status.";
-        return way.tell(Finding::guessed("C39", &at, text).admin("give its account patch on volumeattachments/status (storage.k8s.io); its log says whether that is it"));
+        return walk.tell(Finding::guessed("C39", &at, text).admin("give its account patch on volumeattachments/status (storage.k8s.io); its log says whether that is it"));
     }
     Ok(())
 }
 
 /// C37, C38: no attacher works for this driver. An attacher adds its finalizer before anything else.
 fn nobody(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     driver: &str,
-    known: Got<'_, Driver>,
+    known: Lookup<'_, Driver>,
     has_finalizer: bool,
 ) -> Step {
     if known.is_missing() {
-        return way.tell(Finding::proved("C38", at, format!("There is no CSIDriver {driver}, so Kubernetes waits until its volumes are attached, and no csi-attacher attaches them."))
+        return walk.tell(Finding::proved("C38", at, format!("There is no CSIDriver {driver}, so Kubernetes waits until its volumes are attached, and no csi-attacher attaches them."))
             .admin(format!("create the CSIDriver {driver}, with attachRequired: false if it attaches nothing; then delete the pods, so that they start anew")));
     }
     let what = "run csi-attacher beside the driver's controller; or, if the driver attaches nothing, create its CSIDriver again with attachRequired: false";
@@ -200,13 +200,19 @@ fn nobody(
             ),
         )
     } else {
-        controller::nobody(way, "C37", at, (Role::Attacher, driver), "attaches volumes")?
+        controller::nobody(
+            walk,
+            "C37",
+            at,
+            (Role::Attacher, driver),
+            "attaches volumes",
+        )?
     };
-    way.tell(finding.admin(what))
+    walk.tell(finding.admin(what))
 }
 
 /// C40 to C43: the attacher wrote an attach error.
-fn not_attached(way: &mut Way<'_>, depth: usize, own: &Attachment, error: &AttachError) -> Step {
+fn not_attached(walk: &mut Walk<'_>, depth: usize, own: &Attachment, error: &AttachError) -> Step {
     let at = of(own);
     let (driver, node, text) = (&*own.spec.attacher, &*own.spec.node_name, &*error.message);
     if has(
@@ -218,11 +224,11 @@ fn not_attached(way: &mut Way<'_>, depth: usize, own: &Attachment, error: &Attac
         ],
     ) && has(text, &["driver"])
     {
-        node::plugin(way, depth + 1, node, driver)?;
+        node::plugin(walk, depth + 1, node, driver)?;
         let words = format!(
             "{driver} is not registered on {node}, so csi-attacher does not know the node's name in the storage."
         );
-        return way.tell(Finding::said("C40", &at, text, words).admin(format!(
+        return walk.tell(Finding::said("C40", &at, text, words).admin(format!(
             "run the driver's node plugin on {node}, or keep pods with its volumes off it"
         )));
     }
@@ -236,7 +242,7 @@ fn not_attached(way: &mut Way<'_>, depth: usize, own: &Attachment, error: &Attac
         _ => Finding::said("C43", &at, text, format!("{driver} refuses to attach the volume to {node}.")).driver("the text says what is in the way; it comes from the driver")
             .you("if the volume is gone in the storage: restore a backup into a new claim"),
     };
-    way.tell(finding.quoting(text))
+    walk.tell(finding.quoting(text))
 }
 
 fn slow(at: &Ref, driver: &str) -> Finding {
@@ -247,15 +253,15 @@ fn slow(at: &Ref, driver: &str) -> Finding {
 
 /// C45 and related causes: the attacher wrote a detach error.
 pub(super) fn not_detached(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     attachment: &Attachment,
     error: &AttachError,
 ) -> Step {
     let at = of(attachment);
     let spec = &attachment.spec;
     let (driver, node, text) = (&*spec.attacher, &*spec.node_name, &*error.message);
-    way.unfinished = true;
-    let gone = way.get::<Node>("", node)?.is_missing();
+    walk.unfinished = true;
+    let gone = walk.get::<Node>("", node)?.is_missing();
     // NotFound may refer to the volume, a disk or a Secret: it refers to the node only if the text names
     // one.
     let about_node = has(text, &["node", "instance", &node.to_ascii_lowercase()]);
@@ -287,65 +293,65 @@ pub(super) fn not_detached(
         };
         let finding =
             finding.risk("if the machine still runs with the volume, two nodes write to it");
-        return way.tell(finding);
+        return walk.tell(finding);
     }
     let words = format!("{driver} does not detach the volume from {node}.");
-    way.tell(
+    walk.tell(
         Finding::said("C43", &at, text, words)
             .driver("the text says what is in the way; it comes from the driver"),
     )
 }
 
 /// Explains an attachment that the user asked about.
-pub(super) fn attachment(way: &mut Way<'_>, at: &Ref) -> Step {
-    let Some(own) = way.subject::<Attachment>(0, at)? else {
+pub(super) fn attachment(walk: &mut Walk<'_>, at: &Ref) -> Step {
+    let Some(own) = walk.subject::<Attachment>(0, at)? else {
         return Ok(());
     };
-    way.since = own
+    walk.since = own
         .metadata
         .deletion_timestamp
         .0
         .or(own.metadata.creation_timestamp.0);
-    station(way, 0, own)
+    add_step(walk, 0, own)
 }
 
 /// Adds an attachment to the path, whether it is finished or not.
-fn station(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
+fn add_step(walk: &mut Walk<'_>, depth: usize, own: &Attachment) -> Step {
     if own.status.attached && !own.metadata.is_leaving() {
-        way.at(
+        walk.at(
             depth,
             &of(own),
             format!("attached to {}", own.spec.node_name),
         );
         return Ok(());
     }
-    on_its_way(way, depth, own)
+    on_its_way(walk, depth, own)
 }
 
 /// The attachments of a volume.
-pub(super) fn all_of<'a>(way: &mut Way<'a>, at: &Ref) -> Step<Vec<&'a Attachment>> {
-    let own = way.by::<Attachment>(&Which::all(), By::Volume, &at.name)?;
+pub(super) fn all_of<'a>(walk: &mut Walk<'a>, at: &Ref) -> Step<Vec<&'a Attachment>> {
+    let own = walk.by::<Attachment>(&ObjectSelector::all(), By::Volume, &at.name)?;
     Ok(own.items)
 }
 
 /// Explains the attachments of a volume that are not attached yet, or not gone yet.
-pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    for own in all_of(way, at)? {
+pub(super) fn of_volume(walk: &mut Walk<'_>, at: &Ref, depth: usize) -> Step {
+    for own in all_of(walk, at)? {
         if own.metadata.is_leaving() || !own.status.attached {
-            way.since = own
+            walk.since = own
                 .metadata
                 .deletion_timestamp
                 .0
                 .or(own.metadata.creation_timestamp.0);
         }
-        station(way, depth, own)?;
+        add_step(walk, depth, own)?;
     }
     Ok(())
 }
 
 /// The nodes that the attachments of a volume name.
-pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
-    let own = all_of(way, at)?;
+pub(super) fn places(walk: &mut Walk<'_>, at: &Ref) -> Step<Vec<String>> {
+    let own = all_of(walk, at)?;
     Ok(own
         .iter()
         .map(|one| one.spec.node_name.to_string())
@@ -353,9 +359,9 @@ pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
 }
 
 /// Explains the first attachment of a volume if it is being deleted.
-pub(super) fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    match all_of(way, at)?.first() {
-        Some(own) if own.metadata.is_leaving() => on_its_way(way, depth, own),
+pub(super) fn leaving(walk: &mut Walk<'_>, at: &Ref, depth: usize) -> Step {
+    match all_of(walk, at)?.first() {
+        Some(own) if own.metadata.is_leaving() => on_its_way(walk, depth, own),
         Some(_) | None => Ok(()),
     }
 }

@@ -14,11 +14,11 @@ use jiff::Timestamp;
 
 use super::comparison::{snapshots, volumes};
 use super::controller;
-use super::difference::{Difference, Note, Worth};
+use super::difference::{Difference, Note, NoteKind};
 use super::named::{self, at};
 use super::seen::{Seen, Want};
 use super::stock::Storage;
-use super::way::{Step, Stop, Way};
+use super::walk::{Step, Stop, Walk};
 use crate::model::{Attachment, Claim, Kind, Node, Ref, Volume};
 
 /// The result of one look, or of two after `confirms`.
@@ -94,100 +94,100 @@ pub struct Compare<'a> {
 ///
 /// # Errors
 /// The objects that have to be read first.
-pub fn compare(seen: &Seen, what: Compare<'_>, now: Timestamp) -> Result<Audit, Vec<Want>> {
-    let mut way = Way::new(seen, now, true);
+pub fn compare(seen: &Seen, input: Compare<'_>, now: Timestamp) -> Result<Audit, Vec<Want>> {
+    let mut walk = Walk::new(seen, now, true);
     let mut audit = Audit {
-        driver: what.storage.driver.clone(),
+        driver: input.storage.driver.clone(),
         ..Audit::default()
     };
-    match all(&mut way, what, &mut audit) {
-        Err(Stop::Look) => return Err(way.wants.into_iter().collect()),
-        Ok(()) | Err(Stop::Told) => {}
+    match all(&mut walk, input, &mut audit) {
+        Err(Stop::Look) => return Err(walk.wants.into_iter().collect()),
+        Ok(()) | Err(Stop::CauseFound) => {}
     }
     audit.differences.sort();
     audit.undecided.sort();
     audit.notes.sort();
-    audit.unseen.extend(way.unseen());
+    audit.unseen.extend(walk.unseen());
     Ok(audit)
 }
 
-fn all(way: &mut Way<'_>, what: Compare<'_>, audit: &mut Audit) -> Step {
-    let driver = &*what.storage.driver;
-    let Some(cluster) = named::look(way, what.storage)? else {
+fn all(walk: &mut Walk<'_>, input: Compare<'_>, audit: &mut Audit) -> Step {
+    let driver = &*input.storage.driver;
+    let Some(cluster) = named::look(walk, input.storage)? else {
         audit.refused = Some("PersistentVolumes may not be listed".to_owned());
         return Ok(());
     };
     audit.seen.clone_from(&cluster.uids);
     let calls = cluster.calls.iter().map(|(uid, lease)| Note {
-        worth: Worth::MayExist,
+        kind: NoteKind::MayExist,
         object: lease.clone(),
-        says: Some(uid.clone()),
+        detail: Some(uid.clone()),
     });
     audit.notes.extend(calls);
     if cluster.has_driver {
-        volumes(way, what, &cluster, audit)?;
+        volumes(walk, input, &cluster, audit)?;
     } else {
         audit.refused = Some(format!(
             "no PersistentVolume and no CSINode of this cluster names {driver}. The driver at --csi-address, or the kubeconfig's context, is of another cluster, or the driver was never used here"
         ));
     }
     // A driver that may belong to another cluster proves nothing about this one.
-    if audit.refused.is_none() || !what.storage.volumes.is_known() && cluster.has_driver {
-        snapshots(way, what, &cluster, audit)?;
+    if audit.refused.is_none() || !input.storage.volumes.is_known() && cluster.has_driver {
+        snapshots(walk, input, &cluster, audit)?;
     }
-    notes(way, driver, audit)
+    notes(walk, driver, audit)
 }
 
-fn note(audit: &mut Audit, worth: Worth, object: Ref, says: Option<String>) {
+fn note(audit: &mut Audit, kind: NoteKind, object: Ref, detail: Option<String>) {
     audit.notes.push(Note {
-        worth,
+        kind,
         object,
-        says,
+        detail,
     });
 }
 
 /// Adds notes that follow from the objects alone.
-fn notes(way: &mut Way<'_>, driver: &str, audit: &mut Audit) -> Step {
+fn notes(walk: &mut Walk<'_>, driver: &str, audit: &mut Audit) -> Step {
     let mut gone = BTreeMap::new();
-    for volume in way.all::<Volume>()?.items {
+    for volume in walk.all::<Volume>()?.items {
         let Some(of) = volume.driver() else { continue };
         let kept = volume.status.phase == "Released"
             && volume.spec.persistent_volume_reclaim_policy == "Retain";
         if kept && of == driver {
-            note(audit, Worth::Kept, at(volume), None);
+            note(audit, NoteKind::Kept, at(volume), None);
         }
         let is_gone = match gone.get(of) {
             Some(is_gone) => *is_gone,
             None => {
-                let is_gone = of != driver && controller::is_gone(way, of)?;
+                let is_gone = of != driver && controller::is_gone(walk, of)?;
                 gone.insert(of, is_gone);
                 is_gone
             }
         };
         if is_gone {
-            note(audit, Worth::Driverless, at(volume), Some(of.to_owned()));
+            note(audit, NoteKind::Driverless, at(volume), Some(of.to_owned()));
         }
     }
-    let nodes = way.all::<Node>()?;
-    for one in way.all::<Attachment>()?.items {
+    let nodes = walk.all::<Node>()?;
+    for one in walk.all::<Attachment>()?.items {
         let node = &*one.spec.node_name;
-        if nodes.whole && one.spec.attacher == driver && way.get::<Node>("", node)?.is_missing() {
+        if nodes.whole && one.spec.attacher == driver && walk.get::<Node>("", node)?.is_missing() {
             let object = Ref::new(Kind::Attachment, "", &one.metadata.name);
-            note(audit, Worth::Nodeless, object, Some(node.to_owned()));
+            note(audit, NoteKind::Nodeless, object, Some(node.to_owned()));
         }
     }
-    for claim in way.all::<Claim>()?.items {
+    for claim in walk.all::<Claim>()?.items {
         let unused = { claim.status.conditions.iter() }
             .find(|one| one.kind == "Unused" && one.status == "True");
         let Some(unused) = unused else { continue };
-        let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
+        let volume = walk.get::<Volume>("", &claim.spec.volume_name)?.found();
         if volume.and_then(Volume::driver) == Some(driver) {
             let meta = &claim.metadata;
             let object = Ref::new(Kind::Claim, &meta.namespace, &meta.name);
             let since = unused.last_transition_time.0;
             note(
                 audit,
-                Worth::Unused,
+                NoteKind::Unused,
                 object,
                 since.map(|since| since.to_string()),
             );

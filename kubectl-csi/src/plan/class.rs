@@ -3,46 +3,46 @@
 use super::provision::{BY_HAND, words};
 use super::verdict::Finding;
 use super::volume;
-use super::way::{Got, Step, Way};
+use super::walk::{Lookup, Step, Walk};
 use super::words::{listed, nearest};
 use crate::model::{AttributesClass, Claim, Class, Kind, Node, Ref};
 
 /// C5 to C7: finds the class, or explains why there is none.
 pub(super) fn class<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     at: &Ref,
     depth: usize,
     claim: &Claim,
 ) -> Step<Option<&'a Class>> {
     let name = match claim.class() {
-        None => return unnamed(way, at).map(|()| None),
-        Some("") => return volume::none_fits(way, at, depth, claim).map(|()| None),
+        None => return unnamed(walk, at).map(|()| None),
+        Some("") => return volume::none_fits(walk, at, depth, claim).map(|()| None),
         Some(name) => name,
     };
     let object = Ref::new(Kind::Class, "", name);
-    match way.get::<Class>("", name)? {
-        Got::Found(class) if class.provisioner == BY_HAND => {
-            way.at(depth, &object, "has no provisioner");
-            volume::none_fits(way, at, depth, claim)?;
+    match walk.get::<Class>("", name)? {
+        Lookup::Found(class) if class.provisioner == BY_HAND => {
+            walk.at(depth, &object, "has no provisioner");
+            volume::none_fits(walk, at, depth, claim)?;
         }
-        Got::Found(class) => return Ok(Some(class)),
-        Got::Unseen => {
-            way.at(depth, &object, "may not be read");
-            words(way, at)?;
+        Lookup::Found(class) => return Ok(Some(class)),
+        Lookup::Unseen => {
+            walk.at(depth, &object, "may not be read");
+            words(walk, at)?;
         }
-        Got::Missing => {
+        Lookup::Missing => {
             // Manually created volumes may name a class that does not exist as an object.
-            volume::none_fits_unless(way, at, depth, claim)?;
-            way.at(depth, &object, "does not exist");
-            missing(way, at, name)?;
+            volume::none_fits_unless(walk, at, depth, claim)?;
+            walk.at(depth, &object, "does not exist");
+            missing(walk, at, name)?;
         }
     }
     Ok(None)
 }
 
 /// C6: the claim names no class.
-fn unnamed(way: &mut Way<'_>, at: &Ref) -> Step {
-    let classes = way.all::<Class>()?;
+fn unnamed(walk: &mut Walk<'_>, at: &Ref) -> Step {
+    let classes = walk.all::<Class>()?;
     let text = match classes.items.iter().find(|class| class.is_default()) {
         Some(class) => format!(
             "The claim names no StorageClass, and there was no default class when it was created. {} is the default now; clusters since 1.28 give it to the claim by themselves.",
@@ -58,12 +58,12 @@ fn unnamed(way: &mut Way<'_>, at: &Ref) -> Step {
     let finding = Finding::proved_if(classes.whole, "C6", at, text)
         .you(format!("create the claim again with storageClassName set{known}"))
         .admin("mark one class as the default: annotation storageclass.kubernetes.io/is-default-class: \"true\"");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C5: the class does not exist.
-fn missing(way: &mut Way<'_>, at: &Ref, name: &str) -> Step {
-    let names = way.all::<Class>()?.names();
+fn missing(walk: &mut Walk<'_>, at: &Ref, name: &str) -> Step {
+    let names = walk.all::<Class>()?.names();
     let near = match (nearest(name, names.iter().copied()), names.is_empty()) {
         (Some(near), _) => format!(" Did you mean {near}?"),
         (None, false) => format!(" There is {}.", listed(&names)),
@@ -73,25 +73,25 @@ fn missing(way: &mut Way<'_>, at: &Ref, name: &str) -> Step {
     let finding = Finding::proved("C5", at, text)
         .you("delete the claim and create it with a class that exists; the class of a claim cannot be changed")
         .admin(format!("or create StorageClass {name}: the claim then gets its volume"));
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C25: the VolumeAttributesClass of a new volume.
-pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Class) -> Step {
+pub(super) fn attributes(walk: &mut Walk<'_>, at: &Ref, claim: &Claim, class: &Class) -> Step {
     let name = &*claim.spec.volume_attributes_class_name;
     if name.is_empty() {
         return Ok(());
     }
     let object = Ref::new(Kind::AttributesClass, "", name);
-    let text = match way.get::<AttributesClass>("", name)? {
-        Got::Missing => format!("The claim names {object}, which does not exist."),
-        Got::Found(found) if found.driver_name != *class.provisioner => format!(
+    let text = match walk.get::<AttributesClass>("", name)? {
+        Lookup::Missing => format!("The claim names {object}, which does not exist."),
+        Lookup::Found(found) if found.driver_name != *class.provisioner => format!(
             "The claim names {object}, which is for driver {}, but its volume comes from {}.",
             found.driver_name, class.provisioner
         ),
-        Got::Found(_) | Got::Unseen => return Ok(()),
+        Lookup::Found(_) | Lookup::Unseen => return Ok(()),
     };
-    way.tell(
+    walk.tell(
         Finding::proved("C25", at, text)
             .admin(format!("create {object} for driver {}", class.provisioner))
             .you("or name another one in the claim"),
@@ -99,8 +99,8 @@ pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Cla
 }
 
 /// C18: the class's topology excludes the selected node.
-pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -> Step {
-    let node = way.get::<Node>("", name)?.found();
+pub(super) fn topology(walk: &mut Walk<'_>, at: &Ref, class: &Class, name: &str) -> Step {
+    let node = walk.get::<Node>("", name)?.found();
     let Some(node) = node.filter(|_| !class.allowed_topologies.is_empty()) else {
         return Ok(());
     };
@@ -128,7 +128,7 @@ pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -
         class.metadata.name,
         allowed.unwrap_or_default()
     );
-    way.tell(
+    walk.tell(
         Finding::proved("C18", at, text)
             .you("schedule the pod where the class allows volumes, or use another class"),
     )

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::audit::{Audit, Compare};
-use super::difference::{Difference, What};
+use super::difference::{Difference, DifferenceKind};
 use super::named::{Cluster, at};
 use super::published::attached;
-use super::side::{Side, Staying, Why};
+use super::side::{Expected, Side, Why};
 use super::stock::{Stock, Stored};
-use super::way::{Step, Way};
+use super::walk::{Step, Walk};
 use crate::model::{Attachment, Claim, Content, Kind, Node, Pod, Selector, Volume};
 
 /// The conclusion if no volume matches.
@@ -16,35 +16,35 @@ const FOREIGN: &str =
     "the driver at --csi-address, or the kubeconfig's context, is of another cluster";
 
 pub(super) fn volumes(
-    way: &mut Way<'_>,
-    what: Compare<'_>,
+    walk: &mut Walk<'_>,
+    input: Compare<'_>,
     cluster: &Cluster,
     audit: &mut Audit,
 ) -> Step {
-    let storage = what.storage;
+    let storage = input.storage;
     let driver = &*storage.driver;
-    let own: Vec<(&str, &Volume)> = { way.all::<Volume>()?.items.into_iter() }
+    let own: Vec<(&str, &Volume)> = { walk.all::<Volume>()?.items.into_iter() }
         .filter_map(|volume| {
             let csi = volume.spec.csi.as_ref();
             let csi = csi.filter(|csi| csi.driver == driver)?;
             Some((&*csi.volume_handle, volume))
         })
         .collect();
-    let staying = staying(&storage.volumes, &own, cluster, unseen_use(way)?.as_ref());
+    let expected = expected(&storage.volumes, &own, cluster, unseen_use(walk)?.as_ref());
     if let (Err(why), false) = (&storage.volumes.listed, storage.volumes.is_known()) {
         audit.refused = Some(why.clone());
         return Ok(());
     }
     let side = Side {
-        unknown: What::UnknownVolume,
-        lost: What::LostVolume,
+        unknown: DifferenceKind::UnknownVolume,
+        lost: DifferenceKind::LostVolume,
         objects: "PersistentVolumes",
         stock: &storage.volumes,
         named: &cluster.volumes,
         cluster,
     };
     let Ok(stored) = &storage.volumes.listed else {
-        side.compare(what, &staying, Why::new(), audit);
+        side.compare(input, &expected, Why::new(), audit);
         audit.unseen.insert((
             "volumes that this cluster does not know".to_owned(),
             "the driver does not list its volumes (no LIST_VOLUMES)".to_owned(),
@@ -53,9 +53,9 @@ pub(super) fn volumes(
     };
     audit.volumes = Some(stored.len());
     unasked(&storage.volumes, "PersistentVolumes", audit);
-    let doubts = unserved(way, &storage.snapshots)?;
-    let known = side.compare(what, &staying, doubts, audit);
-    let all = (stored.len() + storage.volumes.unnamed, staying.len());
+    let reasons = unserved(walk, &storage.snapshots)?;
+    let known = side.compare(input, &expected, reasons, audit);
+    let all = (stored.len() + storage.volumes.unnamed, expected.len());
     audit.refused = match all {
         (0, 0) => None,
         (0, all) => Some(format!(
@@ -72,21 +72,21 @@ pub(super) fn volumes(
         audit.others = 0;
         return Ok(());
     }
-    for (handle, volume) in own.iter().filter(|(_, volume)| stays(volume)) {
+    for (handle, volume) in own.iter().filter(|(_, volume)| must_exist(volume)) {
         let one = stored.get(*handle);
         let other = one.and_then(|one| other_size(volume, handle, one));
         audit.differences.extend(other);
     }
-    attached(way, cluster, &own, stored, audit)
+    attached(walk, cluster, &own, stored, audit)
 }
 
 /// Why a volume may be in use although no object shows it: a list that could not be read whole.
-fn unseen_use(way: &mut Way<'_>) -> Step<Option<Arc<str>>> {
+fn unseen_use(walk: &mut Walk<'_>) -> Step<Option<Arc<str>>> {
     let are_whole = [
-        way.all::<Pod>()?.whole,
-        way.all::<Claim>()?.whole,
-        way.all::<Node>()?.whole,
-        way.all::<Attachment>()?.whole,
+        walk.all::<Pod>()?.whole,
+        walk.all::<Claim>()?.whole,
+        walk.all::<Node>()?.whole,
+        walk.all::<Attachment>()?.whole,
     ];
     let all_seen = are_whole.iter().all(|is_whole| *is_whole);
     Ok((!all_seen).then(|| {
@@ -95,17 +95,17 @@ fn unseen_use(way: &mut Way<'_>) -> Step<Option<Arc<str>>> {
 }
 
 /// The volumes that have to be in the storage.
-fn staying<'a>(
+fn expected<'a>(
     stock: &Stock,
     own: &[(&'a str, &Volume)],
     cluster: &Cluster,
     unseen_use: Option<&Arc<str>>,
-) -> Vec<Staying<'a>> {
+) -> Vec<Expected<'a>> {
     let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| stock.has(handle)) }
         .filter_map(|(_, volume)| volume.reached_from())
         .collect();
-    let staying = own.iter().filter(|(_, volume)| stays(volume));
-    let staying = staying.map(|(handle, volume)| Staying {
+    let expected = own.iter().filter(|(_, volume)| must_exist(volume));
+    let expected = expected.map(|(handle, volume)| Expected {
         handle,
         object: at(*volume),
         why: match stock.has(handle) {
@@ -115,7 +115,7 @@ fn staying<'a>(
                 .collect(),
         },
     });
-    staying.collect()
+    expected.collect()
 }
 
 /// Why the storage may have a volume that the driver does not list: a driver may list only the part of the storage that
@@ -145,7 +145,7 @@ fn unasked(stock: &Stock, objects: &str, audit: &mut Audit) {
 }
 
 /// Whether the volume has to be in the storage: one that is being deleted may be gone there already.
-fn stays(volume: &Volume) -> bool {
+fn must_exist(volume: &Volume) -> bool {
     let goes = matches!(&*volume.status.phase, "Released" | "Failed")
         && volume.spec.persistent_volume_reclaim_policy == "Delete";
     !volume.metadata.is_leaving() && !goes
@@ -162,7 +162,7 @@ fn other_size(volume: &Volume, handle: &str, stored: &Stored) -> Option<Differen
     differs.then(|| Difference {
         bytes: Some(stored.bytes),
         expected: Some(expected),
-        ..Difference::new(What::OtherSize, handle).of(at(volume))
+        ..Difference::new(DifferenceKind::OtherSize, handle).of(at(volume))
     })
 }
 
@@ -187,15 +187,15 @@ fn may_be_elsewhere(content: &Content, volumes: &Stock) -> Option<Arc<str>> {
 }
 
 /// The API server may serve contents in another version only: these name snapshots and their source volumes.
-fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
+fn unserved(walk: &mut Walk<'_>, snapshots: &Stock) -> Step<Why> {
     let mut stored = snapshots.listed.iter().flatten().peekable();
     // Many clusters lack the snapshot kinds, most lack the group kinds.
-    let are_there = stored.peek().is_some() || way.is_served(Kind::Snapshot, "")?;
+    let are_there = stored.peek().is_some() || walk.is_served(Kind::Snapshot, "")?;
     let has_groups = stored.any(|(_, one)| one.group.is_some());
-    let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
+    let has_groups = has_groups || walk.is_served(Kind::GroupSnapshot, "")?;
     let mut why = Why::new();
     for (kind, is_expected) in [(Kind::Content, are_there), (Kind::GroupContent, has_groups)] {
-        if is_expected && !way.is_served(kind, "")? {
+        if is_expected && !walk.is_served(kind, "")? {
             let kind = kind.plural();
             let text =
                 format!("the API server does not serve {kind} in a version that is looked at");
@@ -208,28 +208,28 @@ fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
 /// Compares snapshots. A group's members have contents of their own, and the driver lists each of them, so none counts
 /// twice.
 pub(super) fn snapshots(
-    way: &mut Way<'_>,
-    what: Compare<'_>,
+    walk: &mut Walk<'_>,
+    input: Compare<'_>,
     cluster: &Cluster,
     audit: &mut Audit,
 ) -> Step {
     const CONTENTS: &str = "VolumeSnapshotContents";
-    let storage = what.storage;
-    let own: Vec<(&str, &Content)> = { way.all::<Content>()?.items.into_iter() }
+    let storage = input.storage;
+    let own: Vec<(&str, &Content)> = { walk.all::<Content>()?.items.into_iter() }
         .filter(|content| content.spec.driver == storage.driver)
         .filter_map(|content| Some((content.handle()?, content)))
         .collect();
-    let staying = own
+    let expected = own
         .iter()
         .filter(|(_, content)| !content.metadata.is_leaving());
-    let staying = staying.map(|(handle, content)| Staying {
+    let expected = expected.map(|(handle, content)| Expected {
         handle,
         object: at(*content),
         why: { is_being_made(content).into_iter() }
             .chain(may_be_elsewhere(content, &storage.volumes))
             .collect(),
     });
-    let staying: Vec<Staying<'_>> = staying.collect();
+    let expected: Vec<Expected<'_>> = expected.collect();
     let stock = &storage.snapshots;
     if let Err(why) = &stock.listed
         && !stock.is_known()
@@ -239,24 +239,24 @@ pub(super) fn snapshots(
         }
         return Ok(());
     }
-    let mut doubts = Why::new();
+    let mut reasons = Why::new();
     let named = &cluster.snapshots;
     if let Ok(stored) = &stock.listed {
         audit.snapshots = Some(stored.len());
         unasked(stock, CONTENTS, audit);
-        doubts = unserved(way, stock)?;
+        reasons = unserved(walk, stock)?;
         if !stored.keys().any(|handle| named.by.contains_key(&**handle)) {
-            doubts.insert("this cluster knows none of the snapshots that the driver lists".into());
+            reasons.insert("this cluster knows none of the snapshots that the driver lists".into());
         }
     }
     let side = Side {
-        unknown: What::UnknownSnapshot,
-        lost: What::LostSnapshot,
+        unknown: DifferenceKind::UnknownSnapshot,
+        lost: DifferenceKind::LostSnapshot,
         objects: CONTENTS,
         stock,
         named,
         cluster,
     };
-    side.compare(what, &staying, doubts, audit);
+    side.compare(input, &expected, reasons, audit);
     Ok(())
 }

@@ -4,7 +4,7 @@ use sidecar::names::{self, LeaseOwner};
 
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::walk::{Lookup, ObjectSelector, Step, Walk};
 use super::words::{clock, span};
 use super::workload;
 use crate::model::{CsiNode, Driver, Kind, Lease, Pod, Ref};
@@ -74,17 +74,17 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     /// A process leads, or runs without leader election.
-    There,
+    Present,
     /// All leases and workloads could be read, and none of them has the role.
-    Nobody,
+    Absent,
     /// It could not be determined, or the cause is already reported.
     Unknown,
 }
 
 /// The most recently renewed lease of a role, and whether all leases could be read.
-fn lease<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<(Option<&'a Lease>, bool)> {
-    let which = Which::all().with("metadata.name", &role.lease(driver));
-    let leases = way.by::<Lease>(&which, By::Name, &role.lease(driver))?;
+fn lease<'a>(walk: &mut Walk<'a>, role: Role, driver: &str) -> Step<(Option<&'a Lease>, bool)> {
+    let selector = ObjectSelector::all().with("metadata.name", &role.lease(driver));
+    let leases = walk.by::<Lease>(&selector, By::Name, &role.lease(driver))?;
     let elections = leases.items.into_iter().filter(|lease| !lease.is_journal());
     let newest = elections.max_by_key(|lease| lease.spec.renew_time);
     Ok((newest, leases.whole))
@@ -96,16 +96,16 @@ fn holder(lease: &Lease) -> &str {
     identity.split_once('_').map_or(identity, |(pod, _)| pod)
 }
 
-fn is_led(way: &Way<'_>, lease: &Lease) -> bool {
+fn is_led(walk: &Walk<'_>, lease: &Lease) -> bool {
     let length = lease.spec.lease_duration_seconds.unwrap_or(15);
     !lease.spec.holder_identity.is_empty()
-        && !way.is_older(lease.spec.renew_time.0, length.saturating_add(SLACK))
+        && !walk.is_older(lease.spec.renew_time.0, length.saturating_add(SLACK))
 }
 
 /// The leader's pod, for the path.
-pub(super) fn leader<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<Option<&'a str>> {
-    let (lease, _) = lease(way, role, driver)?;
-    let led = lease.filter(|lease| is_led(way, lease));
+pub(super) fn leader<'a>(walk: &mut Walk<'a>, role: Role, driver: &str) -> Step<Option<&'a str>> {
+    let (lease, _) = lease(walk, role, driver)?;
+    let led = lease.filter(|lease| is_led(walk, lease));
     Ok(led.map(holder))
 }
 
@@ -113,13 +113,13 @@ pub(super) fn leader<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<Op
 /// Some controllers, as in managed clusters, run outside the cluster without a lease in it: as long as the driver is in
 /// the cluster nothing proves that they do not run.
 pub(super) fn nobody(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     id: &'static str,
     at: &Ref,
     (role, driver): (Role, &str),
     does: &str,
 ) -> Step<Finding> {
-    let gone = role.is_of_driver() && is_gone(way, driver)?;
+    let gone = role.is_of_driver() && is_gone(walk, driver)?;
     let program = role.program();
     let text = match (gone, role.is_of_driver()) {
         (true, _) => format!(
@@ -136,26 +136,26 @@ pub(super) fn nobody(
 }
 
 /// Whether a driver has no CSIDriver object and is registered on no node.
-pub(super) fn is_gone(way: &mut Way<'_>, driver: &str) -> Step<bool> {
-    let known = way.get::<Driver>("", driver)?;
-    let nodes = way.count::<CsiNode>(By::Driver, driver)?;
+pub(super) fn is_gone(walk: &mut Walk<'_>, driver: &str) -> Step<bool> {
+    let known = walk.get::<Driver>("", driver)?;
+    let nodes = walk.count::<CsiNode>(By::Driver, driver)?;
     Ok(known.is_missing() && nodes.whole && nodes.all == 0)
 }
 
 /// Finds out whether a role is taken, and reports the visible cause if not: C9, C10, C93, C95.
-pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step<Presence> {
-    let (lease, whole) = lease(way, role, driver)?;
+pub(super) fn check(walk: &mut Walk<'_>, depth: usize, role: Role, driver: &str) -> Step<Presence> {
+    let (lease, whole) = lease(walk, role, driver)?;
     let Some(lease) = lease else {
-        return workload::unelected(way, depth, role, driver, whole);
+        return workload::unelected(walk, depth, role, driver, whole);
     };
-    if is_led(way, lease) {
-        return Ok(Presence::There);
+    if is_led(walk, lease) {
+        return Ok(Presence::Present);
     }
-    blocked(way, depth, role, driver)?;
+    blocked(walk, depth, role, driver)?;
     let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
     match holder(lease) {
-        "" => given_back(way, depth, role, &at)?,
-        name => late(way, depth, role, &at, lease, name)?,
+        "" => given_back(walk, depth, role, &at)?,
+        name => late(walk, depth, role, &at, lease, name)?,
     }
     // The cause is reported; its consequences are no causes of their own.
     Ok(Presence::Unknown)
@@ -166,8 +166,8 @@ fn pods_in(namespace: &str) -> String {
 }
 
 /// C10: the last leader released its lease.
-fn given_back(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref) -> Step {
-    way.at(depth, at, "held by nobody");
+fn given_back(walk: &mut Walk<'_>, depth: usize, role: Role, at: &Ref) -> Step {
+    walk.at(depth, at, "held by nobody");
     let (program, namespace) = (role.program(), &at.namespace);
     let text = format!(
         "Nobody leads as {program}: the last leader gave its lease back, and no other pod has taken it."
@@ -177,19 +177,26 @@ fn given_back(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref) -> Step {
             "see why the pods in {namespace} do not start, or why there are none"
         ))
         .command(pods_in(namespace));
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C9, C10: the leader has not renewed its lease.
-fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, name: &str) -> Step {
-    let pod = way.get::<Pod>(&at.namespace, name)?;
-    if let Got::Found(pod) = pod
+fn late(
+    walk: &mut Walk<'_>,
+    depth: usize,
+    role: Role,
+    at: &Ref,
+    lease: &Lease,
+    name: &str,
+) -> Step {
+    let pod = walk.get::<Pod>(&at.namespace, name)?;
+    if let Lookup::Found(pod) = pod
         && !pod.is_ready()
     {
-        workload::broken(way, depth, role, pod)?;
+        workload::broken(walk, depth, role, pod)?;
     }
     let (program, since) = (role.program(), lease.spec.renew_time.0);
-    let (renewed, led) = match since.map(|since| span(way.ago(since))) {
+    let (renewed, led) = match since.map(|since| span(walk.ago(since))) {
         Some(ago) => (
             format!("not renewed for {ago}"),
             format!("Nobody has led as {program} for {ago}"),
@@ -199,14 +206,14 @@ fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, na
             format!("Nobody leads as {program}"),
         ),
     };
-    way.at(depth, at, format!("held by {name}, {renewed}"));
+    walk.at(depth, at, format!("held by {name}, {renewed}"));
     let length = jiff::SignedDuration::from_secs(lease.spec.lease_duration_seconds.unwrap_or(15));
     let free = since.and_then(|since| since.checked_add(length).ok());
-    let long = way.is_older(free, 60);
+    let long = walk.is_older(free, 60);
     let gone = match pod {
-        Got::Missing => format!("pod {name}, which led, is gone without giving the lease back"),
-        Got::Found(_) => format!("pod {name} runs but has not renewed its lease"),
-        Got::Unseen => format!("{name}, which led, has not renewed its lease"),
+        Lookup::Missing => format!("pod {name}, which led, is gone without giving the lease back"),
+        Lookup::Found(_) => format!("pod {name} runs but has not renewed its lease"),
+        Lookup::Unseen => format!("{name}, which led, has not renewed its lease"),
     };
     let then = match free.filter(|_| !long) {
         Some(free) => format!("Another replica may take it at {}.", clock(free)),
@@ -225,29 +232,29 @@ fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, na
             .command(pods_in(&at.namespace)),
         false => finding.waits().you("nothing until then"),
     };
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C95: a process of all controllers waits for the lease that an old single sidecar still holds.
-fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
+fn blocked(walk: &mut Walk<'_>, depth: usize, role: Role, driver: &str) -> Step {
     if !role.is_of_driver() {
         return Ok(());
     }
     for other in BESIDE.iter().filter(|other| **other != role) {
-        let (lease, _) = lease(way, *other, driver)?;
-        let Some(lease) = lease.filter(|lease| is_led(way, lease)) else {
+        let (lease, _) = lease(walk, *other, driver)?;
+        let Some(lease) = lease.filter(|lease| is_led(walk, lease)) else {
             continue;
         };
         if lease.spec.holder_identity.ends_with("_together") {
             continue;
         }
         let namespace = &lease.metadata.namespace;
-        let pods = way.by::<Pod>(&Which::of(namespace), By::Program, TOGETHER)?;
+        let pods = walk.by::<Pod>(&ObjectSelector::of(namespace), By::Program, TOGETHER)?;
         let mut pods = pods.items.iter();
         let together = pods.find(|pod| pod.metadata.name != holder(lease));
         let Some(together) = together else { continue };
         let at = Ref::new(Kind::Lease, namespace, &lease.metadata.name);
-        way.at(depth, &at, format!("held by {}", holder(lease)));
+        walk.at(depth, &at, format!("held by {}", holder(lease)));
         let text = format!(
             "Pod {} runs all controllers of {driver} in one process, and starts none of them before it has the lease {}, which pod {} still holds.",
             together.metadata.name,
@@ -259,7 +266,7 @@ fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
             holder(lease),
             together.metadata.name
         ));
-        way.tell(finding)?;
+        walk.tell(finding)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::model::Ref;
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum DifferenceKind {
     UnknownVolume,
     LostVolume,
     OtherSize,
@@ -17,7 +17,7 @@ pub enum What {
     LostSnapshot,
 }
 
-impl What {
+impl DifferenceKind {
     /// All kinds, in the order of the output.
     pub const ALL: [Self; 7] = [
         Self::UnknownVolume,
@@ -103,7 +103,7 @@ impl What {
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
-    pub what: What,
+    pub kind: DifferenceKind,
     /// The driver's handle of the volume or snapshot.
     pub handle: String,
     /// The object of the cluster, if there is one.
@@ -118,9 +118,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    pub(super) fn new(what: What, handle: &str) -> Self {
+    pub(super) fn new(kind: DifferenceKind, handle: &str) -> Self {
         Self {
-            what,
+            kind,
             handle: handle.to_owned(),
             object: None,
             node: None,
@@ -141,15 +141,15 @@ impl Difference {
     }
 
     /// Identifies the difference across two looks; sizes may change.
-    pub(super) fn key(&self) -> (What, &str, Option<&Ref>, Option<&str>) {
+    pub(super) fn key(&self) -> (DifferenceKind, &str, Option<&Ref>, Option<&str>) {
         let node = self.node.as_deref();
-        (self.what, &self.handle, self.object.as_ref(), node)
+        (self.kind, &self.handle, self.object.as_ref(), node)
     }
 }
 
 /// The kind of a note: no difference, but worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Worth {
+pub enum NoteKind {
     /// A claim with an unfinished call in the journal; the object is the journal's Lease.
     MayExist,
     /// The cluster knows the volume or snapshot by another driver's name.
@@ -160,7 +160,7 @@ pub enum Worth {
     Unused,
 }
 
-impl Worth {
+impl NoteKind {
     /// All kinds, in the order of the output.
     pub const ALL: [Self; 6] = [
         Self::MayExist,
@@ -221,8 +221,8 @@ impl Worth {
 /// A note.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    pub worth: Worth,
+    pub kind: NoteKind,
     pub object: Ref,
-    /// Depending on `worth`: the claim's UID, the driver, the node, or a time.
-    pub says: Option<String>,
+    /// Depending on `kind`: the claim's UID, the driver, the node, or a time.
+    pub detail: Option<String>,
 }

@@ -4,45 +4,45 @@ use super::attach::{all_of, not_detached, of, on_its_way};
 use super::pod::Consumer;
 use super::store::{By, within};
 use super::verdict::Finding;
-use super::way::{Got, Listed, Step, Way, Which};
+use super::walk::{Listed, Lookup, ObjectSelector, Step, Walk};
 use super::words::{clock, listed, span};
 use crate::model::{Attachment, Kind, Node, Pod, Ref, Volume};
 
 /// C35, C36, C45, C46: the volume is attached to another node.
 pub(super) fn held(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     volume: &Volume,
     consumer: Consumer<'_>,
 ) -> Step {
-    let all = all_of(way, at)?;
+    let all = all_of(walk, at)?;
     let other = all
         .into_iter()
         .find(|one| one.spec.node_name != *consumer.node());
     let Some(other) = other else { return Ok(()) };
     let holder = &*other.spec.node_name;
     let leaving = other.metadata.deletion_timestamp.0;
-    way.at(depth, &of(other), format!("still on {holder}"));
-    let node = way.get::<Node>("", holder)?;
+    walk.at(depth, &of(other), format!("still on {holder}"));
+    let node = walk.get::<Node>("", holder)?;
     if let Some(error) = other
         .status
         .detach_error
         .as_ref()
         .filter(|error| !error.message.is_empty())
     {
-        return not_detached(way, other, error);
+        return not_detached(walk, other, error);
     }
-    let users = users(way, volume, consumer, holder)?;
+    let users = users(walk, volume, consumer, holder)?;
     if let Some(down) = node.found().and_then(Node::not_ready) {
-        return unanswered(way, depth, at, holder, down.0, &users);
+        return unanswered(walk, depth, at, holder, down.0, &users);
     }
     if leaving.is_some() {
-        return on_its_way(way, depth, other);
+        return on_its_way(walk, depth, other);
     }
     if let Some(user) = users.items.first() {
         let user_at = super::pod::of(user);
-        way.at(depth + 1, &user_at, "uses it there");
+        walk.at(depth + 1, &user_at, "uses it there");
         let text = format!(
             "The {at} may be on one node at a time ({}), and {user_at} uses it on {holder}.",
             listed(&volume.spec.access_modes)
@@ -50,17 +50,17 @@ pub(super) fn held(
         // Proved only if that node could be read: whether it responds decides between C35 and C36.
         let finding = Finding::proved_if(node.found().is_some(), "C35", at, text)
             .you(format!("end {user_at}; a Deployment that replaces its pod needs strategy Recreate; for pods on several nodes at once the claim needs ReadWriteMany, if the driver can do that"));
-        return way.tell(finding);
+        return walk.tell(finding);
     }
-    if !users.whole || matches!(node, Got::Unseen) {
+    if !users.whole || matches!(node, Lookup::Unseen) {
         return Ok(());
     }
-    unused(way, at, volume, other, node)
+    unused(walk, at, volume, other, node)
 }
 
 /// The pods on a node that use a volume.
 fn users<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     volume: &Volume,
     consumer: Consumer<'_>,
     node: &str,
@@ -68,7 +68,11 @@ fn users<'a>(
     let claim = volume.spec.claim_ref.as_ref();
     let namespace = claim.map_or(&*consumer.at.namespace, |claim| &claim.namespace);
     let name = claim.map(|claim| &*claim.name).unwrap_or_default();
-    let mut pods = way.by::<Pod>(&Which::of(namespace), By::Claim, &within(namespace, name))?;
+    let mut pods = walk.by::<Pod>(
+        &ObjectSelector::of(namespace),
+        By::Claim,
+        &within(namespace, name),
+    )?;
     pods.items
         .retain(|pod| pod.spec.node_name == *node && !pod.is_over());
     Ok(pods)
@@ -76,11 +80,11 @@ fn users<'a>(
 
 /// C46: the volume is attached to a node where no pod uses it.
 fn unused(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     volume: &Volume,
     other: &Attachment,
-    node: Got<'_, Node>,
+    node: Lookup<'_, Node>,
 ) -> Step {
     let holder = &*other.spec.node_name;
     let csi = volume.spec.csi.as_ref();
@@ -108,13 +112,13 @@ fn unused(
     } else {
         finding.you("wait: Kubernetes detaches it within six minutes")
     };
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C36: the node that has the volume attached does not respond. Kubernetes force-detaches from a node that is not
 /// ready six minutes after the last pod there with this volume was removed from the API server.
 fn unanswered(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     depth: usize,
     at: &Ref,
     holder: &str,
@@ -122,8 +126,8 @@ fn unanswered(
     users: &Listed<'_, Pod>,
 ) -> Step {
     let object = Ref::new(Kind::Node, "", holder);
-    let since = down.map(|down| format!(" for {}", span(way.ago(down))));
-    way.at(
+    let since = down.map(|down| format!(" for {}", span(walk.ago(down))));
+    walk.at(
         depth + 1,
         &object,
         format!("NotReady{}", since.unwrap_or_default()),
@@ -139,7 +143,7 @@ fn unanswered(
         .map(|pod| (super::pod::of(pod), pod.metadata.is_leaving()));
     let (then, you) = match &user {
         Some((user, leaving)) => {
-            way.at(depth + 2, user, if *leaving { "is being deleted" } else { "is recorded there" });
+            walk.at(depth + 2, user, if *leaving { "is being deleted" } else { "is recorded there" });
             let ends = match leaving {
                 true => "It is being deleted, which ends only when the node answers again or is gone",
                 false => "Kubernetes deletes it five minutes after the node fell silent, which ends only when the node answers again or is gone",
@@ -167,5 +171,5 @@ fn unanswered(
             "kubectl taint node {holder} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         ))
         .risk("if it still runs, two nodes write to the volume");
-    way.tell(finding)
+    walk.tell(finding)
 }

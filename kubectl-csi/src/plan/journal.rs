@@ -4,10 +4,10 @@
 use serde_json::Value;
 use sidecar::names;
 
-use super::named::Whose;
+use super::named::AuditedDriver;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Step, Way, Which, many};
+use super::walk::{ObjectSelector, Step, Walk, many};
 use crate::model::{Claim, Driver, Kind, Lease, Ref};
 
 /// Prefix of an entry's annotation; the claim's UID follows.
@@ -27,25 +27,25 @@ const MOST: usize = 8;
 
 /// The first matching entry in the journals of these drivers, and whether all of them could be read.
 fn find<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     drivers: &[String],
     fits: impl Fn(&Intent<'_>) -> bool,
 ) -> Step<(Option<Intent<'a>>, bool)> {
     // Reads only the first Lease of each; a journal has more only while hundreds of calls are under way.
     let first = |driver: &String| {
         let lease = names::lease(names::LeaseOwner::Provisioner, driver).to_ascii_lowercase();
-        Which::all().with("metadata.name", &format!("{lease}-journal-0"))
+        ObjectSelector::all().with("metadata.name", &format!("{lease}-journal-0"))
     };
-    way.expect(
+    walk.expect(
         drivers
             .iter()
             .map(|driver| many(Kind::Lease, &first(driver))),
     )?;
     let mut whole = true;
     for driver in drivers {
-        let which = first(driver);
-        let name = which.fields.first().map(|(_, name)| &**name);
-        let leases = way.by::<Lease>(&which, By::Name, name.unwrap_or_default())?;
+        let selector = first(driver);
+        let name = selector.fields.first().map(|(_, name)| &**name);
+        let leases = walk.by::<Lease>(&selector, By::Name, name.unwrap_or_default())?;
         whole &= leases.whole;
         for lease in leases.items.iter().filter(|lease| lease.is_journal()) {
             for (name, text) in lease.metadata.annotations.iter() {
@@ -76,13 +76,13 @@ pub(super) struct Call {
 
 /// The unfinished calls in all Leases of a driver's journal. An entry that may belong to another driver counts, and so
 /// does one in a Lease without its header.
-pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>> {
+pub(super) fn open_calls(walk: &mut Walk<'_>, audited: &AuditedDriver<'_>) -> Step<Vec<Call>> {
     let mut calls = Vec::new();
-    for lease in way.all::<Lease>()?.items {
+    for lease in walk.all::<Lease>()?.items {
         let header = lease.journal().unwrap_or_default();
         let header: Value = serde_json::from_str(header).unwrap_or_default();
         let of = header.get("driver").and_then(Value::as_str);
-        if of.is_some_and(|of| !whose.is(of) && !of.is_empty()) {
+        if of.is_some_and(|of| !audited.is(of) && !of.is_empty()) {
             continue;
         }
         let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
@@ -104,16 +104,16 @@ pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>
 
 /// The first matching entry in the journals of all drivers, and whether all of them could be read.
 fn find_any<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     fits: impl Fn(&Intent<'_>) -> bool,
 ) -> Step<(Option<Intent<'a>>, bool)> {
-    let drivers = way.all::<Driver>()?;
+    let drivers = walk.all::<Driver>()?;
     let names = drivers
         .items
         .iter()
         .map(|one| one.metadata.name.to_string());
     let names: Vec<_> = names.take(MOST).collect();
-    let (found, whole) = find(way, &names, fits)?;
+    let (found, whole) = find(walk, &names, fits)?;
     Ok((
         found,
         whole && drivers.whole && names.len() == drivers.items.len(),
@@ -121,42 +121,48 @@ fn find_any<'a>(
 }
 
 /// The journal with an unfinished call that has this object as data source, and whether all journals could be read.
-pub(super) fn of_source(way: &mut Way<'_>, at: &Ref) -> Step<(Option<Ref>, bool)> {
+pub(super) fn of_source(walk: &mut Walk<'_>, at: &Ref) -> Step<(Option<Ref>, bool)> {
     let kind = format!("\"kind\":\"{}\"", at.kind.name());
     let name = format!("\"name\":\"{}\"", at.name);
     let fits = |intent: &Intent<'_>| intent.text.contains(&kind) && intent.text.contains(&name);
-    let (found, whole) = find_any(way, fits)?;
+    let (found, whole) = find_any(walk, fits)?;
     Ok((found.map(|intent| intent.lease), whole))
 }
 
 /// C26: a call for this claim has no response yet.
-pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, driver: &str) -> Step {
-    if !way.is_older(claim.metadata.creation_timestamp.0, 60) {
+pub(super) fn open(
+    walk: &mut Walk<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    driver: &str,
+) -> Step {
+    if !walk.is_older(claim.metadata.creation_timestamp.0, 60) {
         return Ok(());
     }
     let uid = &*claim.metadata.uid;
-    let (Some(intent), _) = find(way, &[driver.to_owned()], |intent| intent.uid == uid)? else {
+    let (Some(intent), _) = find(walk, &[driver.to_owned()], |intent| intent.uid == uid)? else {
         return Ok(());
     };
-    way.at(depth, &intent.lease, "has an open entry for it");
+    walk.at(depth, &intent.lease, "has an open entry for it");
     let text = "A CreateVolume call for this claim ended without saying whether the driver still works on it, so a volume may exist already. csi-provisioner repeats the same call until the answer is final.";
-    way.tell(Finding::proved("C26", at, text).you("wait").driver(format!("if it goes on for long: look in the storage for pvc-{uid}, and in the driver's log for that name")))
+    walk.tell(Finding::proved("C26", at, text).you("wait").driver(format!("if it goes on for long: look in the storage for pvc-{uid}, and in the driver's log for that name")))
 }
 
 /// C94: the claim is gone, and the outcome of a call for it is unknown.
-pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
+pub(super) fn of_missing(walk: &mut Walk<'_>, at: &Ref) -> Step {
     // An entry contains name and namespace of its claim.
     let (name, namespace) = (
         format!("\"name\":\"{}\"", at.name),
         format!("\"namespace\":\"{}\"", at.namespace),
     );
-    let (Some(intent), _) = find_any(way, |intent| {
+    let (Some(intent), _) = find_any(walk, |intent| {
         intent.text.contains(&name) && intent.text.contains(&namespace)
     })?
     else {
         return Ok(());
     };
-    way.at(1, &intent.lease, "has an open entry for it");
+    walk.at(1, &intent.lease, "has an open entry for it");
     let text = format!(
         "The {at} does not exist any more, and a CreateVolume call for it never got an answer that settles it: a volume may exist in the storage that nothing in the cluster names."
     );
@@ -171,5 +177,5 @@ pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
             intent.lease.namespace, intent.lease.name, intent.uid
         ))
         .risk("if the volume still exists then, nobody finds it again");
-    way.tell(finding)
+    walk.tell(finding)
 }

@@ -2,7 +2,7 @@
 
 use super::pod::Consumer;
 use super::verdict::{Finding, Who};
-use super::way::{Step, Way};
+use super::walk::{Step, Walk};
 use super::words::has;
 use crate::model::{Event, Kind, Ref, Secret, SecretRef, Volume};
 
@@ -63,12 +63,12 @@ const MOUNTING: &[&str] = &["FailedMount", "FailedMapVolume", "FailedAttachVolum
 
 /// Explains kubelet's newest event about one volume of a pod.
 pub(super) fn events(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     consumer: Consumer<'_>,
     at: &Ref,
     driver: Option<&str>,
 ) -> Step {
-    let events = way.events(consumer.at)?;
+    let events = walk.events(consumer.at)?;
     let named = volume_names(consumer, at);
     let about = |text: &str| named.iter().any(|name| text.contains(&**name));
     // A FailedAttachVolume event older than the newest SuccessfulAttachVolume is outdated.
@@ -88,7 +88,7 @@ pub(super) fn events(
         return Ok(());
     };
     let text = &*event.message;
-    way.last_words = Some(text.to_owned());
+    walk.last_words = Some(text.to_owned());
     if has(
         text,
         &[
@@ -99,7 +99,7 @@ pub(super) fn events(
         ],
     ) || (has(text, &["secret"]) && has(text, &["not found", "forbidden"]))
     {
-        return secret(way, at, text);
+        return secret(walk, at, text);
     }
     let object = if at.kind == Kind::Volume {
         at.clone()
@@ -107,7 +107,7 @@ pub(super) fn events(
         consumer.at.clone()
     };
     let known = KNOWN.iter().find(|(_, words, ..)| has(text, words));
-    let Some((id, _, says, ways)) = known else {
+    let Some((id, _, says, remedies)) = known else {
         return Ok(());
     };
     let driver = driver
@@ -116,15 +116,15 @@ pub(super) fn events(
     let node = consumer.node();
     let says = format!("{says} Volume {}{driver}, node {node}.", at.name);
     let finding = Finding::said(id, &object, text, says);
-    let finding = ways.iter().fold(finding, |finding, (who, way)| {
-        let finding = finding.remedy(*who, (*way).to_owned());
-        if way.contains("fsck") {
+    let finding = remedies.iter().fold(finding, |finding, (who, remedy)| {
+        let finding = finding.remedy(*who, (*remedy).to_owned());
+        if remedy.contains("fsck") {
             finding.risk(RISK)
         } else {
             finding
         }
     });
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Names of a volume in kubelet's texts: the PersistentVolume, and the volume's name in the pod.
@@ -139,8 +139,8 @@ fn volume_names(consumer: Consumer<'_>, at: &Ref) -> Vec<String> {
 }
 
 /// C55: a Secret that the volume references for the node.
-fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
-    let volume = way.get::<Volume>("", &at.name)?.found();
+fn secret(walk: &mut Walk<'_>, at: &Ref, text: &str) -> Step {
+    let volume = walk.get::<Volume>("", &at.name)?.found();
     let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
     let references = csi
         .into_iter()
@@ -148,11 +148,11 @@ fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
     let references: Vec<&SecretRef> = references.flatten().collect();
     for reference in references {
         let object = Ref::new(Kind::Secret, &reference.namespace, &reference.name);
-        if { way.get::<Secret>(&reference.namespace, &reference.name)? }.is_missing() {
+        if { walk.get::<Secret>(&reference.namespace, &reference.name)? }.is_missing() {
             let words = format!(
                 "The {at} names the {object} for its node, which does not exist. A volume keeps the names that it was made with, whatever the class says now."
             );
-            return way.tell(
+            return walk.tell(
                 Finding::proved("C55", &object, words)
                     .quoting(text)
                     .admin(format!("create the {object} again, under this name")),
@@ -162,20 +162,20 @@ fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
     let words = format!(
         "Kubelet cannot get the Secret that the {at} names for its node. A volume keeps the names that it was made with."
     );
-    way.tell(
+    walk.tell(
         Finding::said("C55", at, text, words)
             .admin("create that Secret again, under the same name"),
     )
 }
 
 /// C56: kubelet reports nothing against the volumes: it may be changing the ownership of files.
-pub(super) fn silent(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+pub(super) fn silent(walk: &mut Walk<'_>, consumer: Consumer<'_>) -> Step {
     let pod = consumer.pod;
-    let events = way.events(consumer.at)?;
+    let events = walk.events(consumer.at)?;
     let failed = newest(&events, &[], |_| true);
-    way.last_words = failed
+    walk.last_words = failed
         .map(|event| event.message.to_string())
-        .or(way.last_words.take());
+        .or(walk.last_words.take());
     let security = pod.spec.security_context.as_ref();
     let Some(security) = security
         .filter(|one| one.fs_group.is_some() && one.fs_group_change_policy != "OnRootMismatch")
@@ -190,8 +190,8 @@ pub(super) fn silent(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let mount_failed = newest(&events, MOUNTING, |_| true).is_some();
     if !claims
         || mount_failed
-        || !way.causes.is_empty()
-        || !way.is_older(way.since, super::way::FRESH)
+        || !walk.causes.is_empty()
+        || !walk.is_older(walk.since, super::walk::FRESH)
     {
         return Ok(());
     }
@@ -199,7 +199,7 @@ pub(super) fn silent(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
         "Nothing says what the pod waits for. It has fsGroup {}, so kubelet may be changing the owner of every file on its volumes, which takes long where there are many.",
         security.fs_group.unwrap_or_default()
     );
-    way.tell(
+    walk.tell(
         Finding::guessed("C56", consumer.at, text).you(
             "wait; for the next time, set securityContext.fsGroupChangePolicy: OnRootMismatch",
         ),

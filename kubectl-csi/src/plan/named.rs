@@ -9,21 +9,21 @@ use migration::TRANSLATOR;
 
 use super::journal;
 use super::seen::{Answer, Record};
+use super::snapshot_handles::snapshots;
 use super::stock::Storage;
-use super::taken::snapshots;
-use super::used::used;
-use super::way::{Step, Way, Which, many};
+use super::volume_users::add_volumes_in_use;
+use super::walk::{ObjectSelector, Step, Walk, many};
 use crate::model::{Claim, Class, CsiNode, Kind, Ref, Snapshot, Volume};
 
 /// The audited driver, and the other names under which the cluster knows its volumes: all of them serve the same
 /// storage.
 #[derive(Clone, Debug)]
-pub(super) struct Whose<'a> {
+pub(super) struct AuditedDriver<'a> {
     pub(super) driver: &'a str,
     also: BTreeSet<String>,
 }
 
-impl Whose<'_> {
+impl AuditedDriver<'_> {
     /// Whether the driver of this name serves the storage.
     pub(super) fn is(&self, name: &str) -> bool {
         name == self.driver || self.also.contains(name)
@@ -32,7 +32,7 @@ impl Whose<'_> {
 
 /// An object without a handle: it may mean any of them.
 #[derive(Clone, Debug)]
-pub(super) struct Nameless {
+pub(super) struct WithoutHandle {
     /// The object and its state, in words.
     pub(super) why: String,
     /// UIDs of the objects that a new volume or snapshot is being created for. Without any, the object may mean an old
@@ -40,7 +40,7 @@ pub(super) struct Nameless {
     pub(super) new_for: Vec<String>,
 }
 
-impl Nameless {
+impl WithoutHandle {
     pub(super) fn old(why: String) -> Self {
         Self::new(why, Vec::new())
     }
@@ -64,11 +64,11 @@ pub(super) struct Named {
     /// Handles that a user wrote, which may differ from the driver's own.
     pub(super) by_hand: BTreeSet<String>,
     /// By the object's reference and UID, or another unique key.
-    pub(super) nameless: BTreeMap<String, Nameless>,
+    pub(super) without_handle: BTreeMap<String, WithoutHandle>,
     /// Handles in objects of other drivers, with those drivers.
     others: BTreeSet<(String, String)>,
     /// Lists that could not be read, and objects that could not be interpreted.
-    pub(super) doubts: BTreeSet<String>,
+    pub(super) unread: BTreeSet<String>,
 }
 
 impl Named {
@@ -126,12 +126,12 @@ pub(super) fn key<T: Record>(object: &T) -> String {
 }
 
 /// Why the list of a kind is incomplete.
-fn missing(way: &Way<'_>, kind: Kind) -> Option<String> {
+fn missing(walk: &Walk<'_>, kind: Kind) -> Option<String> {
     let custom = matches!(
         kind,
         Kind::Snapshot | Kind::GroupSnapshot | Kind::Content | Kind::GroupContent
     );
-    match way.seen.standing(&many(kind, &Which::all())) {
+    match walk.seen.standing(&many(kind, &ObjectSelector::all())) {
         Some(Answer::Refused(why)) => Some(format!("{} could not be listed: {why}", kind.plural())),
         Some(Answer::NotServed) if !custom => {
             Some(format!("the API server does not serve {}", kind.plural()))
@@ -142,12 +142,12 @@ fn missing(way: &Way<'_>, kind: Kind) -> Option<String> {
 
 /// Everything that the cluster names of this driver; `None` if PersistentVolumes cannot be listed. Reads the objects
 /// that volumes are made for first, so that nothing is missed that becomes a PersistentVolume in between.
-pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>> {
+pub(super) fn look(walk: &mut Walk<'_>, storage: &Storage) -> Step<Option<Cluster>> {
     let all = |kinds: &[Kind]| -> Vec<_> {
-        let wants = kinds.iter().map(|kind| many(*kind, &Which::all()));
+        let wants = kinds.iter().map(|kind| many(*kind, &ObjectSelector::all()));
         wants.collect()
     };
-    way.expect(all(&[
+    walk.expect(all(&[
         Kind::Pod,
         Kind::Claim,
         Kind::Lease,
@@ -159,33 +159,33 @@ pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>
         Kind::Node,
         Kind::Driver,
     ]))?;
-    way.expect(all(&[Kind::Attachment, Kind::Content, Kind::Volume]))?;
-    if !way.all::<Volume>()?.whole {
+    walk.expect(all(&[Kind::Attachment, Kind::Content, Kind::Volume]))?;
+    if !walk.all::<Volume>()?.whole {
         return Ok(None);
     }
-    let mut whose = Whose {
+    let mut audited = AuditedDriver {
         driver: &storage.driver,
         also: BTreeSet::new(),
     };
-    let cluster = gather(way, &whose)?;
+    let cluster = gather(walk, &audited)?;
     for (stock, named) in [
         (&storage.volumes, &cluster.volumes),
         (&storage.snapshots, &cluster.snapshots),
     ] {
         let others = named.others.iter();
         let others = others.filter(|(handle, _)| stock.listed.is_ok() && stock.has(handle));
-        whose.also.extend(others.map(|(_, other)| other.clone()));
+        audited.also.extend(others.map(|(_, other)| other.clone()));
     }
-    Ok(Some(match whose.also.is_empty() {
+    Ok(Some(match audited.also.is_empty() {
         true => cluster,
-        false => gather(way, &whose)?,
+        false => gather(walk, &audited)?,
     }))
 }
 
-fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
-    let driver = whose.driver;
+fn gather(walk: &mut Walk<'_>, audited: &AuditedDriver<'_>) -> Step<Cluster> {
+    let driver = audited.driver;
     let mut cluster = Cluster {
-        twins: whose.also.clone(),
+        twins: audited.also.clone(),
         ..Cluster::default()
     };
     for kind in [
@@ -199,7 +199,7 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
         Kind::Content,
         Kind::Volume,
     ] {
-        cluster.volumes.doubts.extend(missing(way, kind));
+        cluster.volumes.unread.extend(missing(walk, kind));
     }
     for kind in [
         Kind::Claim,
@@ -210,39 +210,39 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
         Kind::GroupContent,
         Kind::Content,
     ] {
-        cluster.snapshots.doubts.extend(missing(way, kind));
+        cluster.snapshots.unread.extend(missing(walk, kind));
     }
-    volumes(way, driver, &mut cluster)?;
-    used(way, whose, &mut cluster)?;
-    claims(way, whose, &mut cluster)?;
-    snapshots(way, whose, &mut cluster)?;
-    for node in way.all::<CsiNode>()?.items {
+    volumes(walk, driver, &mut cluster)?;
+    add_volumes_in_use(walk, audited, &mut cluster)?;
+    claims(walk, audited, &mut cluster)?;
+    snapshots(walk, audited, &mut cluster)?;
+    for node in walk.all::<CsiNode>()?.items {
         cluster.has_driver |= node.driver(driver).is_some();
-        let serving = node.spec.drivers.iter().filter(|one| whose.is(&one.name));
+        let serving = node.spec.drivers.iter().filter(|one| audited.is(&one.name));
         let ids = serving.map(|one| one.node_id.to_string());
         cluster.nodes.extend(ids);
     }
-    let claims: BTreeSet<&str> = { way.all::<Claim>()?.items.into_iter() }
+    let claims: BTreeSet<&str> = { walk.all::<Claim>()?.items.into_iter() }
         .map(|claim| &*claim.metadata.uid)
         .collect();
-    for call in journal::open_calls(way, whose)? {
+    for call in journal::open_calls(walk, audited)? {
         let (uid, lease) = (call.uid, call.lease);
         let text =
             format!("csi-provisioner's journal has an open call for the claim with UID {uid}");
-        let volumes = &mut cluster.volumes.nameless;
+        let volumes = &mut cluster.volumes.without_handle;
         let why = format!("{text}: this may be its volume");
         // A call for a claim that is gone, or from a restored Lease, may have created its volume long ago.
         let (key, is_new) = (format!("call {uid}"), claims.contains(&*uid));
         if is_new && !call.is_restored {
-            let new = Nameless::new(why, vec![uid.clone()]);
+            let new = WithoutHandle::new(why, vec![uid.clone()]);
             volumes.entry(key).or_insert(new);
         } else {
-            volumes.insert(key, Nameless::old(why));
+            volumes.insert(key, WithoutHandle::old(why));
         }
         if call.names_snapshot {
             let why = format!("{text}, which is to be filled from a snapshot: this may be it");
-            let snapshots = &mut cluster.snapshots.nameless;
-            snapshots.insert(format!("call {uid}"), Nameless::old(why));
+            let snapshots = &mut cluster.snapshots.without_handle;
+            snapshots.insert(format!("call {uid}"), WithoutHandle::old(why));
         }
         cluster.uids.insert(uid.clone());
         cluster.names.push((uid.clone(), lease.clone()));
@@ -251,8 +251,8 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
     Ok(cluster)
 }
 
-fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
-    for volume in way.all::<Volume>()?.items {
+fn volumes(walk: &mut Walk<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+    for volume in walk.all::<Volume>()?.items {
         let object = at(volume);
         if let Some(csi) = &volume.spec.csi {
             let of = (&*csi.driver, &*csi.volume_handle);
@@ -273,20 +273,20 @@ fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
                     }
                 }
                 Err(why) if own == driver => {
-                    let doubt = format!(
+                    let text = format!(
                         "{object} is of an in-tree plugin, and {driver} knows it by a handle that it does not say: {why}"
                     );
-                    cluster.volumes.doubts.insert(doubt);
+                    cluster.volumes.unread.insert(text);
                 }
                 Err(_) => {}
             }
             if own == driver {
                 cluster.has_driver = true;
                 if !TRANSLATOR.identifies_volumes_of(driver) {
-                    let doubt = format!(
+                    let text = format!(
                         "volumes of the in-tree plugin such as {object} have other handles in {driver}"
                     );
-                    cluster.volumes.doubts.insert(doubt);
+                    cluster.volumes.unread.insert(text);
                 }
             }
         }
@@ -303,12 +303,12 @@ fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
 }
 
 /// Adds the claims whose volume may exist without a PersistentVolume.
-fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
+fn claims(walk: &mut Walk<'_>, audited: &AuditedDriver<'_>, cluster: &mut Cluster) -> Step {
     let is_of = |provisioner: &str| {
         let translated = TRANSLATOR.driver_of_plugin(provisioner);
-        whose.is(provisioner) || translated.is_ok_and(|driver| whose.is(driver))
+        audited.is(provisioner) || translated.is_ok_and(|driver| audited.is(driver))
     };
-    for claim in way.all::<Claim>()?.items {
+    for claim in walk.all::<Claim>()?.items {
         let object = at(claim);
         let uid = claim.metadata.uid.to_string();
         cluster.uids.insert(uid.clone());
@@ -317,12 +317,12 @@ fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
         let volume = &*claim.spec.volume_name;
         if !volume.is_empty() {
             // The class does not tell which driver that volume belonged to.
-            if way.get::<Volume>("", volume)?.is_missing() {
+            if walk.get::<Volume>("", volume)?.is_missing() {
                 let why = format!(
                     "{object} names the PersistentVolume {volume}, which does not exist: this may be its volume"
                 );
-                let nameless = &mut cluster.volumes.nameless;
-                nameless.insert(key(claim), Nameless::old(why));
+                let without_handle = &mut cluster.volumes.without_handle;
+                without_handle.insert(key(claim), WithoutHandle::old(why));
             }
             continue;
         }
@@ -330,7 +330,7 @@ fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
         let annotated = { ["volume.kubernetes.io/", "volume.beta.kubernetes.io/"].iter() }
             .find_map(|prefix| annotations.get(&format!("{prefix}storage-provisioner")));
         let class = match claim.class().filter(|class| !class.is_empty()) {
-            Some(class) => way.get::<Class>("", class)?.found(),
+            Some(class) => walk.get::<Class>("", class)?.found(),
             None => None,
         };
         let provisioner = annotated.or(class.map(|class| &*class.provisioner));
@@ -338,18 +338,18 @@ fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
         let waits = annotated.is_none() && waits && claim.selected_node().is_none();
         if provisioner.is_some_and(is_of) && !waits {
             let why = format!("{object} has no PersistentVolume yet: this may be its volume");
-            let nameless = &mut cluster.volumes.nameless;
-            nameless.insert(key(claim), Nameless::new(why, vec![uid]));
+            let without_handle = &mut cluster.volumes.without_handle;
+            without_handle.insert(key(claim), WithoutHandle::new(why, vec![uid]));
         }
         if let Some(("VolumeSnapshot", namespace, name)) = claim.filled_from()
             && provisioner.is_none_or(is_of)
-            && way.get::<Snapshot>(namespace, name)?.is_missing()
+            && walk.get::<Snapshot>(namespace, name)?.is_missing()
         {
             let why = format!(
                 "{object} is to be filled from the VolumeSnapshot {name}, which does not exist: this may be its snapshot"
             );
-            let nameless = &mut cluster.snapshots.nameless;
-            nameless.insert(key(claim), Nameless::old(why));
+            let without_handle = &mut cluster.snapshots.without_handle;
+            without_handle.insert(key(claim), WithoutHandle::old(why));
         }
     }
     Ok(())

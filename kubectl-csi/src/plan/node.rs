@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::pod::of;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, many, one};
+use super::walk::{Lookup, ObjectSelector, Step, Walk, many, one};
 use super::words::{has, listed, nearest, span};
 use super::workload::{broken_container, names_driver};
 use crate::model::{
@@ -23,22 +23,22 @@ fn at(name: &str) -> Ref {
 }
 
 /// Adds the node and its readiness to the path.
-pub(super) fn station(way: &mut Way<'_>, depth: usize, name: &str) -> Step {
-    let node = way.get::<Node>("", name)?;
+pub(super) fn add_step(walk: &mut Walk<'_>, depth: usize, name: &str) -> Step {
+    let node = walk.get::<Node>("", name)?;
     let says = match node {
-        Got::Missing => "does not exist any more".to_owned(),
-        Got::Unseen => return Ok(()),
-        Got::Found(node) => match node.not_ready() {
+        Lookup::Missing => "does not exist any more".to_owned(),
+        Lookup::Unseen => return Ok(()),
+        Lookup::Found(node) => match node.not_ready() {
             Some(since) => {
                 let since = since
                     .0
-                    .map(|since| format!(" for {}", span(way.ago(since))));
+                    .map(|since| format!(" for {}", span(walk.ago(since))));
                 format!("NotReady{}", since.unwrap_or_default())
             }
             None => return Ok(()),
         },
     };
-    way.at(depth, &at(name), says);
+    walk.at(depth, &at(name), says);
     Ok(())
 }
 
@@ -78,8 +78,8 @@ const BORNE: &[&str] = &[
 ];
 
 /// C89: the driver reports that this node cannot reach its storage.
-pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
-    let Got::Found(node) = way.get::<CsiNode>("", name)? else {
+pub(super) fn health(walk: &mut Walk<'_>, depth: usize, name: &str, driver: &str) -> Step {
+    let Lookup::Found(node) = walk.get::<CsiNode>("", name)? else {
         return Ok(());
     };
     for entry in node
@@ -95,11 +95,11 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
         let Some(first) = conditions.min_by_key(|one| one.status != "Unreachable") else {
             continue;
         };
-        way.at(depth, &at(name), format!("storage {}", first.status));
+        walk.at(depth, &at(name), format!("storage {}", first.status));
         let since = entry
             .last_transition_time
             .0
-            .map(|since| format!(" for {}", span(way.ago(since))));
+            .map(|since| format!(" for {}", span(walk.ago(since))));
         let text = format!(
             "{} calls its storage {} from {name}{}: {}. This may be why its volumes are slow or stuck on that node.",
             entry.name,
@@ -111,7 +111,7 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
             .admin(format!("look at the network of {name}; drain it, so that its pods start elsewhere"))
             .command(format!("kubectl drain {name} --ignore-daemonsets"))
             .risk("this evicts the node's pods; a pod without a controller makes the command fail, and with --force it is deleted for good");
-        way.tell(finding)?;
+        walk.tell(finding)?;
     }
     Ok(())
 }
@@ -131,26 +131,26 @@ pub(super) fn registers(spec: &PodSpec) -> bool {
 }
 
 /// Checks whether the driver runs on the node, and reports why not: C49 to C52, C89, C91.
-pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
-    way.expect([one(&at(name)), one(&Ref::new(Kind::CsiNode, "", name))])?;
-    health(way, depth, name, driver)?;
-    let node = way.get::<Node>("", name)?;
+pub(super) fn plugin(walk: &mut Walk<'_>, depth: usize, name: &str, driver: &str) -> Step {
+    walk.expect([one(&at(name)), one(&Ref::new(Kind::CsiNode, "", name))])?;
+    health(walk, depth, name, driver)?;
+    let node = walk.get::<Node>("", name)?;
     if node.is_missing() {
         // The driver's pods end with the node.
-        return station(way, depth, name);
+        return add_step(walk, depth, name);
     }
-    let csi_node = way.get::<CsiNode>("", name)?;
-    if let Got::Unseen = csi_node {
+    let csi_node = walk.get::<CsiNode>("", name)?;
+    if let Lookup::Unseen = csi_node {
         return Ok(());
     }
     let csi_node = csi_node.found();
     if csi_node.is_some_and(|one| one.driver(driver).is_some()) {
-        return plugin_pods(way, depth, name, driver, true).map(|_| ());
+        return plugin_pods(walk, depth, name, driver, true).map(|_| ());
     }
-    station(way, depth, name)?;
+    add_step(walk, depth, name)?;
     let object = Ref::new(Kind::CsiNode, "", name);
-    way.at(depth, &object, format!("{driver} is not registered"));
-    if plugin_pods(way, depth, name, driver, false)? {
+    walk.at(depth, &object, format!("{driver} is not registered"));
+    if plugin_pods(walk, depth, name, driver, false)? {
         return Ok(());
     }
     let others = csi_node.iter().flat_map(|one| &one.spec.drivers);
@@ -158,12 +158,12 @@ pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
         let text = format!(
             "{name} has a driver {near}, and the volume is of {driver}. A volume keeps the name of the driver that made it: was the driver renamed?"
         );
-        return way.tell(Finding::guessed("C52", &object, text).driver(format!(
+        return walk.tell(Finding::guessed("C52", &object, text).driver(format!(
             "run the driver under its old name {driver} as well, or move the data to new volumes"
         )));
     }
     let why = match node.found() {
-        Some(node) => no_pod(way, driver, node)?,
+        Some(node) => no_pod(walk, driver, node)?,
         None => String::new(),
     };
     let text = format!(
@@ -171,12 +171,12 @@ pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
     );
     let finding = Finding::proved("C49", &object, text)
         .admin("let the driver's DaemonSet run there (tolerations, nodeSelector, affinity), or keep pods with its volumes off that node");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Why a node has no pod of the driver: the reason of the DaemonSet that comes nearest.
-fn no_pod(way: &mut Way<'_>, driver: &str, node: &Node) -> Step<String> {
-    let sets = way.all::<DaemonSet>()?;
+fn no_pod(walk: &mut Walk<'_>, driver: &str, node: &Node) -> Step<String> {
+    let sets = walk.all::<DaemonSet>()?;
     let own = sets.items.iter().map(|one| &one.0);
     let own = own.filter(|one| is_plugin(&one.spec.template.spec, driver));
     let reasons = own.map(|set| {
@@ -222,14 +222,14 @@ fn no_pod(way: &mut Way<'_>, driver: &str, node: &Node) -> Step<String> {
 
 /// C50, C51: checks the driver's pods on the node; returns whether there is one.
 fn plugin_pods(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     depth: usize,
     name: &str,
     driver: &str,
     registered: bool,
 ) -> Step<bool> {
-    let which = Which::all().with("spec.nodeName", name);
-    let pods = way.by::<Pod>(&which, By::Plugin, name)?;
+    let selector = ObjectSelector::all().with("spec.nodeName", name);
+    let pods = walk.by::<Pod>(&selector, By::Plugin, name)?;
     let own = pods.items.into_iter();
     // Evicted pods, and pods that are being replaced, show nothing about now.
     let own = own.filter(|pod| pod.is_live() && is_plugin(&pod.spec, driver));
@@ -237,7 +237,7 @@ fn plugin_pods(
     for pod in &own {
         if let Some(broken) = broken_container(pod) {
             let at = of(pod);
-            way.at(depth + 1, &at, &*broken.says);
+            walk.at(depth + 1, &at, &*broken.says);
             let text = format!("The driver's pod on {name} does not run: {}.", broken.text);
             let finding = Finding::proved("C51", &at, text)
                 .quoting(broken.words)
@@ -248,18 +248,18 @@ fn plugin_pods(
                 .start_time
                 .0
                 .or(pod.metadata.creation_timestamp.0);
-            let starting = broken.container.restart_count == 0 && !way.is_older(started, 60);
-            way.tell(if starting { finding.waits() } else { finding })?;
+            let starting = broken.container.restart_count == 0 && !walk.is_older(started, 60);
+            walk.tell(if starting { finding.waits() } else { finding })?;
         }
     }
     if let Some(pod) = own.first().filter(|_| !registered) {
-        unregistered(way, depth, name, pod)?;
+        unregistered(walk, depth, name, pod)?;
     }
     Ok(!own.is_empty())
 }
 
 /// C50: the driver's pod runs, but kubelet has not registered the driver.
-fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step {
+fn unregistered(walk: &mut Walk<'_>, depth: usize, name: &str, pod: &Pod) -> Step {
     let at = of(pod);
     let paths = pod
         .spec
@@ -269,7 +269,7 @@ fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step 
     let registry = { paths }
         .map(|path| path.path.trim_end_matches('/'))
         .find(|path| path.ends_with("plugins_registry"));
-    way.at(depth + 1, &at, "runs");
+    walk.at(depth + 1, &at, "runs");
     let why = match registry.filter(|path| !path.starts_with(KUBELET)) {
         Some(path) => format!(
             "It registers in {path}; kubelets look in {KUBELET}/plugins_registry unless they have another root directory."
@@ -279,7 +279,7 @@ fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step 
         ),
     };
     let text = format!("The driver's pod runs on {name}, but kubelet has not registered it. {why}");
-    way.tell(
+    walk.tell(
         Finding::guessed("C50", &at, text)
             .admin("set the chart's kubelet directory to the node's: its kubelet's --root-dir"),
     )
@@ -296,7 +296,7 @@ pub(super) fn startup_taint<'a>(node: &'a Node, driver: &str) -> Option<&'a Tain
 
 /// C91: a startup taint is still there although the driver is registered.
 pub(super) fn left_taint(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     depth: usize,
     node: &Node,
     csi_node: Option<&CsiNode>,
@@ -308,7 +308,7 @@ pub(super) fn left_taint(
         return Ok(());
     };
     let object = at(&node.metadata.name);
-    way.at(depth, &object, format!("taint {}", taint.key));
+    walk.at(depth, &object, format!("taint {}", taint.key));
     let text = format!(
         "{} has registered on {}, but the taint {}, which keeps pods off a node until the driver is there, was not removed: no program is set up to remove it, or that program lacks the permission.",
         entry.name, object.name, taint.key
@@ -317,18 +317,18 @@ pub(super) fn left_taint(
         .admin("remove the taint")
         .command(format!("kubectl taint node {} {}:{}-", object.name, taint.key, taint.effect))
         .driver("let the driver or its registrar do it (--remove-taint of csi-node-driver-registrar here), with patch on nodes");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Explains a node that the user asked about.
-pub(super) fn subject(way: &mut Way<'_>, object: &Ref) -> Step {
+pub(super) fn subject(walk: &mut Walk<'_>, object: &Ref) -> Step {
     let name = &*object.name;
-    way.expect([
+    walk.expect([
         one(object),
         one(&Ref::new(Kind::CsiNode, "", name)),
-        many(Kind::Attachment, &Which::all()),
+        many(Kind::Attachment, &ObjectSelector::all()),
     ])?;
-    let Some(node) = way.subject::<Node>(0, object)? else {
+    let Some(node) = walk.subject::<Node>(0, object)? else {
         return Ok(());
     };
     let silent = node.not_ready();
@@ -337,23 +337,23 @@ pub(super) fn subject(way: &mut Way<'_>, object: &Ref) -> Step {
     } else {
         "Ready"
     };
-    way.at(0, object, says);
+    walk.at(0, object, says);
     if let Some(since) = silent {
-        way.since = since.0;
-        way.unfinished = true;
+        walk.since = since.0;
+        walk.unfinished = true;
         let mut conditions = node.status.conditions.iter();
         let ready = conditions.find(|one| one.kind == "Ready");
-        way.last_words = ready.map(|one| one.message.to_string());
+        walk.last_words = ready.map(|one| one.message.to_string());
     }
-    let csi_node = way.get::<CsiNode>("", name)?.found();
-    left_taint(way, 1, node, csi_node)?;
-    drivers(way, object, csi_node)
+    let csi_node = walk.get::<CsiNode>("", name)?.found();
+    left_taint(walk, 1, node, csi_node)?;
+    drivers(walk, object, csi_node)
 }
 
 /// Checks each driver that volumes on the node need, registered or not.
-fn drivers(way: &mut Way<'_>, object: &Ref, csi_node: Option<&CsiNode>) -> Step {
+fn drivers(walk: &mut Walk<'_>, object: &Ref, csi_node: Option<&CsiNode>) -> Step {
     let name = &*object.name;
-    let all = way.all::<Attachment>()?;
+    let all = walk.all::<Attachment>()?;
     let own = all.items.iter().filter(|one| one.spec.node_name == name);
     let mut used: BTreeMap<&str, u64> = BTreeMap::new();
     own.for_each(|one| *used.entry(&one.spec.attacher).or_default() += 1);
@@ -367,14 +367,14 @@ fn drivers(way: &mut Way<'_>, object: &Ref, csi_node: Option<&CsiNode>) -> Step 
         let of = limit
             .map(|limit| format!(" of {limit}"))
             .unwrap_or_default();
-        let station = Ref::new(Kind::Driver, "", driver);
-        way.at(1, &station, format!("{used}{of} volumes attached"));
-        plugin(way, 2, name, driver)?;
+        let driver_ref = Ref::new(Kind::Driver, "", driver);
+        walk.at(1, &driver_ref, format!("{used}{of} volumes attached"));
+        plugin(walk, 2, name, driver)?;
         if limit.is_some_and(|limit| used >= limit) {
             let text = format!(
                 "{name} has {used} volumes of {driver} attached, as many as it may: no further pod with one is scheduled there."
             );
-            way.tell(
+            walk.tell(
                 Finding::proved("C31", object, text)
                     .waits()
                     .admin("add a node, or end pods with volumes on this one"),

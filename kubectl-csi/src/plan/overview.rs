@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::seen::{Record, Seen, Want};
 use super::verdict::{Next, State};
-use super::way::{FRESH, Which, many};
+use super::walk::{FRESH, ObjectSelector, many};
 use super::{Question, decide, delete_is_late};
 use crate::model::{Attachment, Claim, Content, GroupSnapshot, Kind, Pod, Ref, Snapshot, Volume};
 
@@ -136,10 +136,10 @@ pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Ve
 
 /// Whole lists, so that the walk needs no requests for single objects.
 fn wanted(scope: &Scope) -> Vec<Want> {
-    let which = scope
+    let selector = scope
         .namespace
         .as_deref()
-        .map_or_else(Which::all, Which::of);
+        .map_or_else(ObjectSelector::all, ObjectSelector::of);
     let of_namespace = [
         Kind::Pod,
         Kind::Claim,
@@ -157,9 +157,13 @@ fn wanted(scope: &Scope) -> Vec<Want> {
         Kind::Content,
         Kind::SnapshotClass,
     ];
-    let own = of_namespace.into_iter().map(|kind| many(kind, &which));
-    own.chain(of_cluster.into_iter().map(|kind| many(kind, &Which::all())))
-        .collect()
+    let own = of_namespace.into_iter().map(|kind| many(kind, &selector));
+    own.chain(
+        of_cluster
+            .into_iter()
+            .map(|kind| many(kind, &ObjectSelector::all())),
+    )
+    .collect()
 }
 
 /// The objects that may be stuck.

@@ -1,7 +1,7 @@
 //! A pod: is it scheduled, does it get its volumes, does it keep them?
 
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, events_of, many, one};
+use super::walk::{Lookup, ObjectSelector, Step, Walk, events_of, many, one};
 use super::words::{listed, span};
 use super::{claim, mount, node, schedule, volume};
 use crate::model::{
@@ -28,37 +28,37 @@ pub(super) fn of(pod: &Pod) -> Ref {
     Ref::new(Kind::Pod, &pod.metadata.namespace, &pod.metadata.name)
 }
 
-pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
-    way.expect([one(at), many(Kind::Event, &events_of(at))])?;
-    let missing = way.get::<Pod>(&at.namespace, &at.name)?.is_missing();
-    let Some(pod) = way.subject::<Pod>(0, at)? else {
+pub(super) fn pod(walk: &mut Walk<'_>, at: &Ref) -> Step {
+    walk.expect([one(at), many(Kind::Event, &events_of(at))])?;
+    let missing = walk.get::<Pod>(&at.namespace, &at.name)?.is_missing();
+    let Some(pod) = walk.subject::<Pod>(0, at)? else {
         return if missing {
-            self::missing(way, at)
+            self::missing(walk, at)
         } else {
             Ok(())
         };
     };
-    way.since = pod.metadata.creation_timestamp.0;
+    walk.since = pod.metadata.creation_timestamp.0;
     if pod.is_over() {
-        way.at(0, at, format!("has ended ({})", pod.status.phase));
+        walk.at(0, at, format!("has ended ({})", pod.status.phase));
         return Ok(());
     }
     let consumer = Consumer { pod, at };
     if pod.metadata.is_leaving() {
-        return leaving(way, consumer);
+        return leaving(walk, consumer);
     }
     if pod.spec.node_name.is_empty() {
-        return schedule::unscheduled(way, consumer);
+        return schedule::unscheduled(walk, consumer);
     }
     let scheduled = pod.condition("PodScheduled");
     let scheduled = scheduled.and_then(|condition| condition.last_transition_time.0);
-    way.since = scheduled.or(way.since);
+    walk.since = scheduled.or(walk.since);
     if let Some(says) = started(pod) {
-        way.at(0, at, format!("{says} on {}", pod.spec.node_name));
-        return running(way, consumer);
+        walk.at(0, at, format!("{says} on {}", pod.spec.node_name));
+        return running(walk, consumer);
     }
-    way.at(0, at, format!("on {}", pod.spec.node_name));
-    way.unfinished = true;
+    walk.at(0, at, format!("on {}", pod.spec.node_name));
+    walk.unfinished = true;
     let claims = pod
         .claims()
         .map(|name| one(&Ref::new(Kind::Claim, &at.namespace, &name)));
@@ -66,14 +66,14 @@ pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
     let csi_node = Ref::new(Kind::CsiNode, "", &pod.spec.node_name);
     let mut wants: Vec<_> = claims.collect();
     wants.extend([one(&node), one(&csi_node)]);
-    way.expect(wants)?;
+    walk.expect(wants)?;
     if !pod.has_storage() {
-        way.at(1, at, "no volume of it is a matter of CSI");
+        walk.at(1, at, "no volume of it is a matter of CSI");
     }
     for source in &pod.spec.volumes {
-        self::source(way, consumer, source)?;
+        self::source(walk, consumer, source)?;
     }
-    mount::silent(way, consumer)
+    mount::silent(walk, consumer)
 }
 
 /// The state of a pod whose volumes are mounted; `None` for others.
@@ -98,20 +98,20 @@ pub(super) fn started(pod: &Pod) -> Option<String> {
 
 /// Explains a pod whose volumes are mounted: the drivers' health reports, and what its claims wait
 /// for.
-fn running(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+fn running(walk: &mut Walk<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
     for health in &pod.status.volume_health {
-        sick(way, at, health)?;
+        sick(walk, at, health)?;
     }
     for name in pod.claims() {
         let claim = Ref::new(Kind::Claim, &at.namespace, &name);
-        claim::of_running(way, &claim)?;
+        claim::of_running(walk, &claim)?;
     }
     Ok(())
 }
 
 /// C88: the driver reports a bad condition; explains the worst one.
-pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
+pub(super) fn sick(walk: &mut Walk<'_>, at: &Ref, health: &Healths) -> Step {
     let worst = ["DataLoss", "Inaccessible", "Degraded"];
     let rank = |status: &str| worst.iter().position(|one| *one == status);
     let conditions = health.health_conditions.iter();
@@ -120,7 +120,7 @@ pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
         return Ok(());
     };
     let since = health.last_transition_time.0;
-    let since = since.map(|since| format!(" for {}", span(way.ago(since))));
+    let since = since.map(|since| format!(" for {}", span(walk.ago(since))));
     let volume = match &*health.name {
         "" => "its volume".to_owned(),
         name => format!("its volume {name}"),
@@ -135,28 +135,28 @@ pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
         .quoting(&*first.message)
         .you("stop what writes to it, and have a snapshot or a backup at hand before anything else")
         .driver("look at the volume in the storage system");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Explains one volume of a pod that does not start.
-fn source(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
+fn source(walk: &mut Walk<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
     let pod = consumer.pod;
     if let Some(name) = pod.claim_of(source) {
         let claim = Ref::new(Kind::Claim, &pod.metadata.namespace, &name);
-        return claim::claim(way, &claim, 1, Some(consumer));
+        return claim::claim(walk, &claim, 1, Some(consumer));
     }
     if let Some(inline) = &source.csi {
-        return volume::inline(way, consumer, &source.name, &inline.driver);
+        return volume::inline(walk, consumer, &source.name, &inline.driver);
     }
-    elsewhere(way, consumer, source)
+    elsewhere(walk, consumer, source)
 }
 
 /// C59: a missing ConfigMap or Secret: kubelet's event reports it, the lookup proves it.
-fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
+fn elsewhere(walk: &mut Walk<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
     let at = consumer.at;
     for (kind, name) in source.named() {
         // Read only if kubelet reports it: most users may not read Secrets.
-        let events = way.events(at)?;
+        let events = walk.events(at)?;
         let words = format!("\"{name}\" not found");
         let Some(event) = mount::newest(&events, &["FailedMount"], |text| text.contains(&words))
         else {
@@ -164,14 +164,14 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
         };
         let object = Ref::new(kind, &at.namespace, name);
         let (there, gone) = if kind == Kind::Secret {
-            known(way.get::<Secret>(&at.namespace, name)?)
+            known(walk.get::<Secret>(&at.namespace, name)?)
         } else {
-            known(way.get::<ConfigMap>(&at.namespace, name)?)
+            known(walk.get::<ConfigMap>(&at.namespace, name)?)
         };
         if there {
             continue;
         }
-        way.at(1, &object, "is missing");
+        walk.at(1, &object, "is missing");
         let text = format!(
             "The pod's volume {} is made of the {object}, which does not exist. This is not a matter of CSI.",
             source.name
@@ -180,7 +180,7 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
             true => Finding::proved("C59", &object, text).quoting(&*event.message),
             false => Finding::said("C59", &object, &event.message, text),
         };
-        way.tell(finding.you(format!(
+        walk.tell(finding.you(format!(
             "create the {object}, or mark it optional in the pod"
         )))?;
     }
@@ -188,15 +188,15 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
 }
 
 /// Whether an object exists, and whether it is known not to.
-fn known<T>(got: Got<'_, T>) -> (bool, bool) {
+fn known<T>(got: Lookup<'_, T>) -> (bool, bool) {
     (got.found().is_some(), got.is_missing())
 }
 
 /// Explains a pod that is being deleted.
-fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+fn leaving(walk: &mut Walk<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
-    way.since = pod.metadata.deletion_timestamp.0;
-    way.at(
+    walk.since = pod.metadata.deletion_timestamp.0;
+    walk.at(
         0,
         at,
         format!("is being deleted, on {}", pod.spec.node_name),
@@ -204,30 +204,30 @@ fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     if pod.spec.node_name.is_empty() {
         return Ok(());
     }
-    way.unfinished = true;
-    node::station(way, 1, &pod.spec.node_name)?;
-    let events = way.events(at)?;
+    walk.unfinished = true;
+    node::add_step(walk, 1, &pod.spec.node_name)?;
+    let events = walk.events(at)?;
     let words = mount::newest(&events, &["FailedKillPod", "FailedUnMount"], |_| true);
-    way.last_words = words.map(|event| event.message.to_string());
+    walk.last_words = words.map(|event| event.message.to_string());
     Ok(())
 }
 
 /// Explains a pod that does not exist: its owner may be unable to create it.
-fn missing(way: &mut Way<'_>, at: &Ref) -> Step {
+fn missing(walk: &mut Walk<'_>, at: &Ref) -> Step {
     let owner = at.name.rsplit_once('-');
     match owner.filter(|(_, ordinal)| ordinal.parse::<u32>().is_ok()) {
-        Some((owner, _)) => not_made(way, &at.namespace, owner),
+        Some((owner, _)) => not_made(walk, &at.namespace, owner),
         None => Ok(()),
     }
 }
 
 /// C24: a StatefulSet that cannot create its claims.
-pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step {
+pub(super) fn not_made(walk: &mut Walk<'_>, namespace: &str, owner: &str) -> Step {
     let at = Ref::new(Kind::StatefulSet, namespace, owner);
-    if way.get::<StatefulSet>(namespace, owner)?.is_missing() {
+    if walk.get::<StatefulSet>(namespace, owner)?.is_missing() {
         return Ok(());
     }
-    let events = way.events(&at)?;
+    let events = walk.events(&at)?;
     // A quota of pods has nothing to do with storage.
     let quota =
         |text: &str| text.contains("exceeded quota") && text.contains("persistentvolumeclaims");
@@ -235,7 +235,7 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
         return Ok(());
     };
     let event: &Event = event;
-    let quotas = way.list::<Quota>(&Which::of(namespace))?;
+    let quotas = walk.list::<Quota>(&ObjectSelector::of(namespace))?;
     let storage = |name: &str| name.contains("storage") || name.contains("persistentvolumeclaims");
     let mut full = Vec::new();
     for quota in &quotas.items {
@@ -247,7 +247,7 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
             ));
         }
     }
-    way.at(1, &at, "may not create what it needs");
+    walk.at(1, &at, "may not create what it needs");
     let used = match full.is_empty() {
         true => String::new(),
         false => format!(" In use: {}.", listed(&full)),
@@ -262,5 +262,5 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
     let finding = finding
         .you("delete claims that nobody needs any more; `kubectl get pvc` in the namespace lists them")
         .admin("raise the quota");
-    way.tell(finding)
+    walk.tell(finding)
 }

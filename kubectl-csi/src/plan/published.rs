@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::attach::is_attached_at_all;
 use super::audit::Audit;
-use super::difference::{Difference, What};
+use super::difference::{Difference, DifferenceKind};
 use super::named::{Cluster, at};
 use super::side::Why;
 use super::stock::Stored;
 use super::store::{By, within};
-use super::way::{Got, Step, Way, Which};
+use super::walk::{Lookup, ObjectSelector, Step, Walk};
 use crate::model::{Attachment, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
 /// The attachments of listed volumes by handle, whichever object and driver names it; and the nodes of all other
@@ -18,15 +18,15 @@ use crate::model::{Attachment, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 type Attachments<'a> = (BTreeMap<String, Vec<&'a Attachment>>, BTreeSet<&'a str>);
 
 fn attachments<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     is_ours: impl Fn(&str) -> bool,
     stored: &BTreeMap<Box<str>, Stored>,
 ) -> Step<Attachments<'a>> {
     let (mut by, mut headless) = (BTreeMap::<_, Vec<_>>::new(), BTreeSet::new());
-    for one in way.all::<Attachment>()?.items {
+    for one in walk.all::<Attachment>()?.items {
         let source = &one.spec.source;
         let inline = { source.inline_volume_spec.as_ref() }.and_then(|spec| spec.csi.as_ref());
-        let volume = way.get::<Volume>("", &source.persistent_volume_name)?;
+        let volume = walk.get::<Volume>("", &source.persistent_volume_name)?;
         let volume = volume.found();
         let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
         let handle = csi.or(inline).map(|csi| csi.volume_handle.to_string());
@@ -47,7 +47,7 @@ fn attachments<'a>(
 
 /// Why a volume may rightly be published to a node without a VolumeAttachment.
 fn may_be_right(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     is_ours: impl Fn(&str) -> bool,
     (handle, volume): (&str, &Volume),
     (id, names): (&str, &[&str]),
@@ -58,8 +58,12 @@ fn may_be_right(
     }
     let claim = volume.spec.claim_ref.as_ref();
     let claim = claim.map(|claim| within(&claim.namespace, &claim.name));
-    let pods = way.by::<Pod>(&Which::all(), By::Claim, &claim.unwrap_or_default())?;
-    let nodes = way.all::<Node>()?;
+    let pods = walk.by::<Pod>(
+        &ObjectSelector::all(),
+        By::Claim,
+        &claim.unwrap_or_default(),
+    )?;
+    let nodes = walk.all::<Node>()?;
     if !pods.whole || !nodes.whole {
         why.insert("pods or nodes, which may use it there, could not be listed".into());
     }
@@ -75,7 +79,7 @@ fn may_be_right(
 
 /// Notes the volumes that are attached on one side only.
 pub(super) fn attached(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     cluster: &Cluster,
     own: &[(&str, &Volume)],
     stored: &BTreeMap<Box<str>, Stored>,
@@ -86,12 +90,12 @@ pub(super) fn attached(
     }
     let driver = audit.driver.clone();
     // Without attachments, the nodes attach volumes themselves.
-    let is_unseen = matches!(way.get::<Driver>("", &driver)?, Got::Unseen);
-    if is_unseen || !is_attached_at_all(way, &driver)? {
+    let is_unseen = matches!(walk.get::<Driver>("", &driver)?, Lookup::Unseen);
+    if is_unseen || !is_attached_at_all(walk, &driver)? {
         return Ok(());
     }
-    let nodes = way.all::<CsiNode>()?;
-    if !nodes.whole || !way.all::<Attachment>()?.whole {
+    let nodes = walk.all::<CsiNode>()?;
+    if !nodes.whole || !walk.all::<Attachment>()?.whole {
         return Ok(());
     }
     let is_ours = |name: &str| name == driver || cluster.twins.contains(name);
@@ -109,7 +113,7 @@ pub(super) fn attached(
         ids.iter()
             .for_each(|id| names.entry(id).or_default().push(name));
     }
-    let (all, headless) = attachments(way, is_ours, stored)?;
+    let (all, headless) = attachments(walk, is_ours, stored)?;
     // Two PersistentVolumes may name the same volume.
     let own: BTreeMap<&str, &Volume> = own.iter().rev().copied().collect();
     for (handle, volume) in own {
@@ -129,9 +133,9 @@ pub(super) fn attached(
             .filter(|id| all_known && !wanted.contains(**id));
         for id in without {
             let of = names.get(id).map(Vec::as_slice).unwrap_or_default();
-            let difference = Difference::new(What::Published, handle).of(at(volume));
+            let difference = Difference::new(DifferenceKind::Published, handle).of(at(volume));
             audit.note(Difference {
-                why: may_be_right(way, is_ours, (handle, volume), (id, of))?,
+                why: may_be_right(walk, is_ours, (handle, volume), (id, of))?,
                 ..difference.on(id)
             });
         }
@@ -146,7 +150,7 @@ pub(super) fn attached(
             };
             if !of.iter().any(|id| published.contains(id)) {
                 let object = Ref::new(Kind::Attachment, "", &one.metadata.name);
-                let difference = Difference::new(What::NotPublished, handle).of(object);
+                let difference = Difference::new(DifferenceKind::NotPublished, handle).of(object);
                 audit.note(Difference {
                     why: strange.iter().cloned().collect(),
                     ..difference.on(id)

@@ -4,7 +4,7 @@ use sidecar::node_selector::Requirement;
 
 use super::pod::Consumer;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, one};
+use super::walk::{Lookup, Step, Walk, one};
 use super::words::{has, listed};
 use crate::model::{Claim, Class, Node, Pod, Ref, Volume};
 
@@ -32,7 +32,7 @@ fn common<'a>(reached: &[&Reached<'a>]) -> Vec<&'a Node> {
 
 /// C28 to C30: a conflict with the volumes' node affinity.
 pub(super) fn affinity(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     consumer: Consumer<'_>,
     words: &str,
     volumes: &[(Ref, Ref)],
@@ -45,17 +45,17 @@ pub(super) fn affinity(
     if !has(words, &conflict) {
         return Ok(());
     }
-    let nodes = way.all::<Node>()?;
+    let nodes = walk.all::<Node>()?;
     if !nodes.whole {
         let text = "A volume of the pod can only be reached from some nodes, and the pod does not get onto one of them. Which nodes these are could not be seen.";
         let finding = Finding::said("C28", consumer.at, words, text)
             .admin("make room on a node that reaches the volume, or add one in its place");
-        return way.tell(finding);
+        return walk.tell(finding);
     }
-    way.expect(volumes.iter().map(|(_, volume)| one(volume)))?;
+    walk.expect(volumes.iter().map(|(_, volume)| one(volume)))?;
     let mut reached = Vec::new();
     for (claim, at) in volumes {
-        let Got::Found(volume) = way.get::<Volume>("", &at.name)? else {
+        let Lookup::Found(volume) = walk.get::<Volume>("", &at.name)? else {
             continue;
         };
         let Some(places) = volume.reached_from() else {
@@ -65,7 +65,7 @@ pub(super) fn affinity(
             .filter(|node| places.selects(node))
             .collect();
         if from.is_empty() {
-            return nowhere(way, claim, at, volume, &nodes.items);
+            return nowhere(walk, claim, at, volume, &nodes.items);
         }
         // A volume that every node reaches causes no conflict.
         if from.len() < nodes.items.len() {
@@ -75,13 +75,13 @@ pub(super) fn affinity(
     let reached: Vec<_> = reached.iter().collect();
     let nodes = common(&reached);
     if nodes.is_empty() {
-        return apart(way, &reached);
+        return apart(walk, &reached);
     }
-    crowded(way, consumer, words, &reached, &nodes)
+    crowded(walk, consumer, words, &reached, &nodes)
 }
 
 /// C30: each volume is reached from some node, but no node reaches all of them.
-fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
+fn apart(walk: &mut Walk<'_>, reached: &[&Reached<'_>]) -> Step {
     let pair = reached.iter().enumerate().find_map(|(index, first)| {
         let mut others = reached.iter().skip(index + 1);
         let second = others.find(|second| common(&[first, second]).is_empty())?;
@@ -93,17 +93,17 @@ fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
     };
     let (mut early, mut late) = (None, 0);
     for one in &those {
-        let claim = way.get::<Claim>(&one.claim.namespace, &one.claim.name)?;
+        let claim = walk.get::<Claim>(&one.claim.namespace, &one.claim.name)?;
         let name = claim.found().and_then(Claim::class).unwrap_or_default();
-        match way.get::<Class>("", name)? {
-            Got::Found(class) if class.waits_for_consumer() => late += 1,
-            Got::Found(_) => {
+        match walk.get::<Class>("", name)? {
+            Lookup::Found(class) if class.waits_for_consumer() => late += 1,
+            Lookup::Found(_) => {
                 early = early.or(Some(format!(
                     "The {} is of class {name}, which binds volumes before any pod is scheduled.",
                     one.at
                 )));
             }
-            Got::Missing | Got::Unseen => {}
+            Lookup::Missing | Lookup::Unseen => {}
         }
     }
     let at_once = early.is_some();
@@ -112,7 +112,7 @@ fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
             .to_owned()
     }));
     let names: Vec<_> = those.iter().map(|one| one.at.to_string()).collect();
-    way.at(1, first.at, "cannot be where the pod's other volumes are");
+    walk.at(1, first.at, "cannot be where the pod's other volumes are");
     let text = format!(
         "No node reaches {}, which the pod needs at once. {}",
         listed(&names),
@@ -125,12 +125,12 @@ fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
             .admin("offer a class with volumeBindingMode: WaitForFirstConsumer"),
         false => finding.you("copy what is worth keeping, then create one of the claims again, and let this pod be the first that uses it"),
     };
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C28: some nodes reach the volumes, and none of them takes the pod.
 fn crowded(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     consumer: Consumer<'_>,
     words: &str,
     reached: &[&Reached<'_>],
@@ -153,7 +153,7 @@ fn crowded(
         (false, false) => format!(": {}; for {} see its words", listed(&why), listed(&others)),
     };
     let names: Vec<_> = nodes.iter().map(|node| &*node.metadata.name).collect();
-    way.at(1, first.at, format!("reached only from {}", listed(&names)));
+    walk.at(1, first.at, format!("reached only from {}", listed(&names)));
     let volumes: Vec<_> = reached.iter().map(|one| one.at.to_string()).collect();
     let volumes = match &*volumes {
         [one] => format!("The {one}"),
@@ -171,7 +171,7 @@ fn crowded(
         .quoting(words)
         .admin("make room on a node that reaches the volume, or add one in its place: an autoscaler needs a node group there")
         .you("if the data may move: make a snapshot or copy, and a new claim where there is room");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Why the scheduler skips a node that reaches the volume, as far as the node shows it.
@@ -193,7 +193,7 @@ fn passed_over(node: &Node, pod: &Pod) -> Option<String> {
 }
 
 /// C28, C29: no node reaches the volume.
-fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&Node]) -> Step {
+fn nowhere(walk: &mut Walk<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&Node]) -> Step {
     // Every term requires a host that is gone: other labels may come back with any node.
     let there = |host: &str| {
         let mut labels = nodes.iter().map(|node| &node.metadata.labels);
@@ -213,7 +213,7 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
         .collect();
     if let Some(hosts) = hosts {
         let hosts: Vec<_> = hosts.iter().flat_map(|host| host.values.iter()).collect();
-        way.at(1, at, format!("is on {}, which is gone", listed(&hosts)));
+        walk.at(1, at, format!("is on {}, which is gone", listed(&hosts)));
         let text = format!(
             "The {at} is on node {}, which does not exist any more. If its data was on that node's disks, it is lost unless the node comes back.",
             listed(&hosts)
@@ -223,7 +223,7 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
             .you("else restore from a backup into a new claim: delete this claim, let its owner make it again")
             .command(format!("kubectl -n {} delete pvc {}", claim.namespace, claim.name))
             .risk("what is on the volume is lost for good, even if the node should come back");
-        return way.tell(finding);
+        return walk.tell(finding);
     }
     let wants = terms.first().map(|term| {
         let wants = term.expressions.iter().map(|one| match &*one.operator {
@@ -234,7 +234,7 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
     });
     let wants = wants.filter(|wants| !wants.is_empty());
     let wants = wants.unwrap_or_else(|| "labels that no node has".to_owned());
-    way.at(1, at, "is reached from no node");
+    walk.at(1, at, "is reached from no node");
     let text =
         format!("The {at} can only be reached from nodes with {wants}, and there is no such node.");
     let finding = Finding::proved("C28", at, text)
@@ -242,5 +242,5 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
         .you(
             "if the data may move: make a snapshot or copy, and a new claim where there are nodes",
         );
-    way.tell(finding)
+    walk.tell(finding)
 }

@@ -3,13 +3,13 @@
 use super::journal;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Step, Way};
+use super::walk::{Step, Walk};
 use super::words::{code, has};
 use crate::model::{Claim, Class, CsiNode, Event, Kind, Ref, Secret};
 
 /// C12 to C18, C26, C87: the newest error, by its text.
 pub(super) fn refused(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     claim: &Claim,
@@ -23,9 +23,9 @@ pub(super) fn refused(
         times => format!("{times} attempts"),
     };
     let object = Ref::new(Kind::Driver, "", driver);
-    way.last_words = Some(text.to_owned());
+    walk.last_words = Some(text.to_owned());
     if has(text, &["provisioning journal"]) {
-        return way.tell(Finding::said("C87", at, text, "csi-provisioner cannot write its provisioning journal: the API server refuses its Leases. It creates no volume until it can write them.")
+        return walk.tell(Finding::said("C87", at, text, "csi-provisioner cannot write its provisioning journal: the API server refuses its Leases. It creates no volume until it can write them.")
             .admin("give csi-provisioner the rights on leases that its role in the chart has, and exempt those Leases from quotas and admission policies"));
     }
     if has(
@@ -33,7 +33,7 @@ pub(super) fn refused(
         &["error getting secret", "failed to get secret", "secret"],
     ) && has(text, &["not found", "forbidden"])
     {
-        return secret(way, at, class, text);
+        return secret(walk, at, class, text);
     }
     let keys = has(
         text,
@@ -44,7 +44,7 @@ pub(super) fn refused(
         ],
     );
     if has(text, &["allowed topologies"]) || !keys && has(text, &["not in allowed"]) {
-        return way.tell(
+        return walk.tell(
             Finding::said(
                 "C18",
                 at,
@@ -55,10 +55,10 @@ pub(super) fn refused(
         );
     }
     if keys {
-        return topology_keys(way, at, claim, driver, Some(text));
+        return topology_keys(walk, at, claim, driver, Some(text));
     }
     if has(text, &["a volume may exist"]) {
-        return journal::open(way, at, depth, claim, driver);
+        return journal::open(walk, at, depth, claim, driver);
     }
     let said = |id, words: String| Finding::said(id, &object, text, words);
     let finding = match code(text) {
@@ -81,11 +81,11 @@ pub(super) fn refused(
             .driver("see in the driver's log what it waits for"),
         _ => return Ok(()),
     };
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C16: a Secret that the class references.
-fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
+fn secret(walk: &mut Walk<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     let name = class
         .parameters
         .get("csi.storage.k8s.io/provisioner-secret-name");
@@ -98,7 +98,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     let words = match named {
         Some((name, namespace)) => {
             let object = Ref::new(Kind::Secret, namespace, name);
-            let gone = way.get::<Secret>(namespace, name)?.is_missing();
+            let gone = walk.get::<Secret>(namespace, name)?.is_missing();
             let text = format!(
                 "StorageClass {} names the {object}, which {}.",
                 class.metadata.name,
@@ -111,7 +111,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
             if gone {
                 let finding =
                     Finding::proved("C16", &object, text).admin(format!("create the {object}"));
-                return way.tell(finding);
+                return walk.tell(finding);
             }
             text
         }
@@ -119,22 +119,22 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
             "csi-provisioner cannot get the Secret that the class names for its driver.".to_owned()
         }
     };
-    way.tell(Finding::said("C16", at, text, words).admin("create the Secret, or let csi-provisioner get it: a Role with get of secrets in that namespace"))
+    walk.tell(Finding::said("C16", at, text, words).admin("create the Secret, or let csi-provisioner get it: a Role with get of secrets in that namespace"))
 }
 
 /// C17: the driver is registered on no node, or not on the selected one.
 pub(super) fn topology_keys(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     claim: &Claim,
     driver: &str,
     text: Option<&str>,
 ) -> Step {
-    let with = way.count::<CsiNode>(By::Driver, driver)?;
+    let with = walk.count::<CsiNode>(By::Driver, driver)?;
     let chosen = claim.selected_node();
     let on_chosen = match chosen {
         Some(chosen) => {
-            let node = way.get::<CsiNode>("", chosen)?.found();
+            let node = walk.get::<CsiNode>("", chosen)?.found();
             node.is_some_and(|node| node.driver(driver).is_some())
         }
         None => true,
@@ -143,7 +143,7 @@ pub(super) fn topology_keys(
         let Some(text) = text else { return Ok(()) };
         let words =
             format!("csi-provisioner finds no topology of {driver} on the nodes it looked at.");
-        return way.tell(Finding::said("C17", at, text, words).admin("see that the driver's node plugin runs on every node that pods with its volumes may use"));
+        return walk.tell(Finding::said("C17", at, text, words).admin("see that the driver's node plugin runs on every node that pods with its volumes may use"));
     }
     if !with.whole || text.is_none() && with.all == 0 {
         return Ok(());
@@ -160,5 +160,5 @@ pub(super) fn topology_keys(
         Some(text) => finding.quoting(text),
         None => finding,
     };
-    way.tell(finding.admin("run the driver's node plugin there, or keep pods with its volumes off that node; kubectl csi why node/NAME says why it is not there"))
+    walk.tell(finding.admin("run the driver's node plugin there, or keep pods with its volumes off that node; kubectl csi why node/NAME says why it is not there"))
 }

@@ -6,31 +6,31 @@ use super::index::driver_on_node;
 use super::pod::{Consumer, of};
 use super::store::{By, within};
 use super::verdict::Finding;
-use super::way::{Step, Way, Which, many, one};
+use super::walk::{ObjectSelector, Step, Walk, many, one};
 use super::words::{has, listed, span};
 use super::{claim, delete, provision, reach};
 use crate::model::{Attachment, Claim, Class, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
-pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+pub(super) fn unscheduled(walk: &mut Walk<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
     let condition = pod.condition("PodScheduled");
     let words = condition
         .map(|condition| &*condition.message)
         .unwrap_or_default();
     let since = condition.and_then(|condition| condition.last_transition_time.0);
-    way.since = since.or(way.since);
-    way.unfinished = true;
-    way.at(0, at, "has no node yet");
+    walk.since = since.or(walk.since);
+    walk.unfinished = true;
+    walk.at(0, at, "has no node yet");
     let claims: Vec<_> = { pod.claims() }
         .map(|name| Ref::new(Kind::Claim, &at.namespace, &name))
         .collect();
-    way.expect(claims.iter().map(one))?;
+    walk.expect(claims.iter().map(one))?;
     let mut volumes = Vec::new();
     for at in &claims {
-        let claim = way.get::<Claim>(&at.namespace, &at.name)?;
+        let claim = walk.get::<Claim>(&at.namespace, &at.name)?;
         let leaving = claim.found().filter(|one| one.metadata.is_leaving());
         if claim.is_missing() || leaving.is_some() {
-            gone(way, consumer, at, leaving)?;
+            gone(walk, consumer, at, leaving)?;
             continue;
         }
         let Some(claim) = claim.found() else { continue };
@@ -42,28 +42,28 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
             continue;
         }
         // The scheduler's own message explains what it has to decide first.
-        if !provision::waits_for_scheduler(way, claim)? {
-            claim::claim(way, at, 1, Some(consumer))?;
+        if !provision::waits_for_scheduler(walk, claim)? {
+            claim::claim(walk, at, 1, Some(consumer))?;
         }
     }
-    alone(way, consumer, words)?;
-    reach::affinity(way, consumer, words, &volumes)?;
-    rooms(way, consumer, words, &volumes)?;
+    alone(walk, consumer, words)?;
+    reach::affinity(walk, consumer, words, &volumes)?;
+    rooms(walk, consumer, words, &volumes)?;
     for at in &claims {
-        let claim = way.get::<Claim>(&at.namespace, &at.name)?.found();
+        let claim = walk.get::<Claim>(&at.namespace, &at.name)?.found();
         if let Some(claim) = claim.filter(|claim| claim.status.phase != "Bound") {
-            provision::placed(way, consumer, at, claim, words)?;
+            provision::placed(walk, consumer, at, claim, words)?;
             if claim.metadata.deletion_timestamp.0.is_none() && claim.selected_node().is_some() {
-                claim::claim(way, at, 1, Some(consumer))?;
+                claim::claim(walk, at, 1, Some(consumer))?;
             }
         }
     }
-    way.last_words = (!words.is_empty()).then(|| words.to_owned());
+    walk.last_words = (!words.is_empty()).then(|| words.to_owned());
     Ok(())
 }
 
 /// C32: the pod's claim does not exist, or is being deleted.
-fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<&Claim>) -> Step {
+fn gone(walk: &mut Walk<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<&Claim>) -> Step {
     let missing = leaving.is_none();
     let pod = consumer.pod;
     let owner = pod
@@ -71,7 +71,7 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<
         .owner_references
         .iter()
         .find(|owner| owner.kind == "StatefulSet");
-    way.at(
+    walk.at(
         1,
         claim,
         if missing {
@@ -91,12 +91,12 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<
         ),
     };
     let finding = Finding::proved("C32", claim, why);
-    let doomed = match leaving {
-        Some(leaving) => delete::doomed(way, leaving)?,
+    let deleted_with = match leaving {
+        Some(leaving) => delete::deleted_with(walk, leaving)?,
         None => None,
     };
-    let finding = match &doomed {
-        Some(doomed) => doomed.kept(finding),
+    let finding = match &deleted_with {
+        Some(deleted_with) => deleted_with.kept(finding),
         None => finding,
     };
     let finding = match (missing, owner) {
@@ -109,22 +109,22 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<
         (true, None) => finding.you("create the claim, or correct its name in the pod"),
         (false, None) => finding.you("wait until the claim is gone, then create both again"),
     };
-    let finding = match doomed {
-        Some(doomed) => finding.risk(doomed.risk),
+    let finding = match deleted_with {
+        Some(deleted_with) => finding.risk(deleted_with.risk),
         None => finding,
     };
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C33: another pod uses a ReadWriteOncePod claim.
-fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
+fn alone(walk: &mut Walk<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     if !has(words, &["readwriteoncepod"]) {
         return Ok(());
     }
     let namespace = &consumer.at.namespace;
     for name in consumer.pod.claims() {
-        let pods = users(way, &Ref::new(Kind::Claim, namespace, &name))?.0;
-        let claim = way.get::<Claim>(namespace, &name)?.found();
+        let pods = users(walk, &Ref::new(Kind::Claim, namespace, &name))?.0;
+        let claim = walk.get::<Claim>(namespace, &name)?.found();
         let alone = claim.is_some_and(|claim| {
             claim
                 .spec
@@ -139,7 +139,7 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
             continue;
         };
         let claim = Ref::new(Kind::Claim, namespace, &name);
-        way.at(
+        walk.at(
             1,
             &claim,
             format!(
@@ -155,14 +155,14 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
             "end pod {}; a Deployment that replaces its pod needs the strategy Recreate",
             other.metadata.name
         ));
-        way.tell(finding)?;
+        walk.tell(finding)?;
     }
     Ok(())
 }
 
 /// C31, C34, C91, C92: the nodes lack the drivers of the pod's volumes, or attach slots, according to the
 /// scheduler's message.
-fn rooms(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref, Ref)]) -> Step {
+fn rooms(walk: &mut Walk<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref, Ref)]) -> Step {
     let full = has(words, &["exceed max volume count"]);
     // Since 1.34 the scheduler's message does not name the taint.
     let tainted = has(words, &["untolerated taint"]);
@@ -170,12 +170,12 @@ fn rooms(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref
     if !(full || tainted || absent) {
         return Ok(());
     }
-    let needs = needs(way, consumer, volumes)?;
+    let needs = needs(walk, consumer, volumes)?;
     if full {
-        count(way, consumer, words, &needs)?;
+        count(walk, consumer, words, &needs)?;
     }
     if tainted || absent {
-        young(way, consumer, words, &needs, absent)?;
+        young(walk, consumer, words, &needs, absent)?;
     }
     Ok(())
 }
@@ -191,13 +191,13 @@ struct Need {
 
 /// The needed volumes by driver.
 fn needs<'a>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     consumer: Consumer<'_>,
     volumes: &[(Ref, Ref)],
 ) -> Step<BTreeMap<&'a str, Need>> {
     let mut needs: BTreeMap<_, Need> = BTreeMap::new();
     for (_, at) in volumes {
-        let volume = way.get::<Volume>("", &at.name)?.found();
+        let volume = walk.get::<Volume>("", &at.name)?.found();
         if let Some(driver) = volume.and_then(Volume::driver) {
             needs
                 .entry(driver)
@@ -207,12 +207,12 @@ fn needs<'a>(
         }
     }
     for name in consumer.pod.claims() {
-        let claim = way.get::<Claim>(&consumer.at.namespace, &name)?.found();
+        let claim = walk.get::<Claim>(&consumer.at.namespace, &name)?.found();
         let unbound = claim.filter(|claim| claim.status.phase != "Bound");
         let Some(class) = unbound.and_then(Claim::class) else {
             continue;
         };
-        if let Some(class) = way.get::<Class>("", class)?.found() {
+        if let Some(class) = walk.get::<Class>("", class)?.found() {
             needs.entry(&class.provisioner).or_default().unmade += 1;
         }
     }
@@ -221,16 +221,16 @@ fn needs<'a>(
 
 /// C31: a node's limit of attached volumes is reached.
 fn count(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     consumer: Consumer<'_>,
     words: &str,
     needs: &BTreeMap<&str, Need>,
 ) -> Step {
-    way.expect([
-        many(Kind::CsiNode, &Which::all()),
-        many(Kind::Attachment, &Which::all()),
+    walk.expect([
+        many(Kind::CsiNode, &ObjectSelector::all()),
+        many(Kind::Attachment, &ObjectSelector::all()),
     ])?;
-    let nodes = way.all::<CsiNode>()?;
+    let nodes = walk.all::<CsiNode>()?;
     let mut full = Vec::new();
     for node in &nodes.items {
         for (driver, need) in needs {
@@ -239,10 +239,10 @@ fn count(
                 continue;
             };
             let key = driver_on_node(driver, &node.metadata.name);
-            let there = way.count::<Attachment>(By::DriverOnNode, &key)?.all;
+            let there = walk.count::<Attachment>(By::DriverOnNode, &key)?.all;
             let mut more = need.unmade;
             for volume in &need.volumes {
-                let own = way.by::<Attachment>(&Which::all(), By::Volume, volume)?;
+                let own = walk.by::<Attachment>(&ObjectSelector::all(), By::Volume, volume)?;
                 let mut own = own.items.iter().map(|one| &one.spec);
                 let here = own.any(|one| one.node_name == *node.metadata.name);
                 more += usize::from(!here);
@@ -259,7 +259,7 @@ fn count(
             }
         }
     }
-    way.at(1, consumer.at, "finds every node full of volumes");
+    walk.at(1, consumer.at, "finds every node full of volumes");
     let finding = match full.is_empty() {
         true => Finding::said("C31", consumer.at, words, "Every node that fits has as many volumes as its driver allows. Which these are cannot be counted from here: not every driver's volumes have VolumeAttachments."),
         false => Finding::proved("C31", consumer.at, format!(
@@ -270,35 +270,35 @@ fn count(
     let finding = finding
         .admin("add a node, or end pods with volumes on one of these")
         .driver("if the true limit is another one: the driver's own flag for reserved attachments");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// C34, C91, C92: the driver is not registered on a new node yet, a startup taint is left, or no node has the
 /// driver.
 fn young(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     consumer: Consumer<'_>,
     words: &str,
     needs: &BTreeMap<&str, Need>,
     is_absent: bool,
 ) -> Step {
-    way.expect([
-        many(Kind::Node, &Which::all()),
-        many(Kind::CsiNode, &Which::all()),
-        many(Kind::Driver, &Which::all()),
+    walk.expect([
+        many(Kind::Node, &ObjectSelector::all()),
+        many(Kind::CsiNode, &ObjectSelector::all()),
+        many(Kind::Driver, &ObjectSelector::all()),
     ])?;
-    let (nodes, drivers) = (way.all::<Node>()?, way.all::<Driver>()?);
-    let csi_nodes = way.all::<CsiNode>()?;
+    let (nodes, drivers) = (walk.all::<Node>()?, walk.all::<Driver>()?);
+    let csi_nodes = walk.all::<CsiNode>()?;
     let of = |node: &Node| {
         let mut all = csi_nodes.items.iter().copied();
         all.find(|one| one.metadata.name == *node.metadata.name)
     };
     for node in &nodes.items {
-        super::node::left_taint(way, 1, node, of(node))?;
+        super::node::left_taint(walk, 1, node, of(node))?;
     }
     let mut new = Vec::new();
     for node in &nodes.items {
-        let old = way.is_older(node.metadata.creation_timestamp.0, 300);
+        let old = walk.is_older(node.metadata.creation_timestamp.0, 300);
         if old || consumer.pod.spec.excludes(node).is_some() {
             continue;
         }
@@ -310,7 +310,7 @@ fn young(
         new.extend(awaited.map(|driver| (driver, &*node.metadata.name)));
     }
     if let Some((driver, _)) = new.first() {
-        way.at(1, consumer.at, "waits for its driver to be on a node");
+        walk.at(1, consumer.at, "waits for its driver to be on a node");
         let names: Vec<_> = new.iter().map(|(_, node)| *node).collect();
         let text = format!(
             "{driver} has not registered on the new node {} yet; its pod there is still starting.",
@@ -320,7 +320,7 @@ fn young(
             .quoting(words)
             .waits()
             .you("nothing: the pod is scheduled once the driver is there");
-        return way.tell(finding);
+        return walk.tell(finding);
     }
     let nowhere = |driver: &&str| {
         csi_nodes
@@ -331,30 +331,30 @@ fn young(
     let Some(driver) = needs.keys().copied().filter(|_| is_absent).find(nowhere) else {
         return Ok(());
     };
-    way.at(1, consumer.at, "waits for its driver to be on a node");
+    walk.at(1, consumer.at, "waits for its driver to be on a node");
     let text = format!(
         "No node has driver {driver}, which the pod's volume needs. An autoscaler that does not know CSINodes adds no node for that."
     );
     let finding = Finding::guessed("C92", consumer.at, text)
         .quoting(words)
         .admin("run the driver's node plugin on nodes that the pod may use; or tell the autoscaler about CSINodes by its flag, or set preventPodSchedulingIfMissing: false in the CSIDriver");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// All pods of a namespace that name a claim, and whether all pods could be read.
-pub(super) fn users<'a>(way: &mut Way<'a>, claim: &Ref) -> Step<(Vec<&'a Pod>, bool)> {
+pub(super) fn users<'a>(walk: &mut Walk<'a>, claim: &Ref) -> Step<(Vec<&'a Pod>, bool)> {
     let key = within(&claim.namespace, &claim.name);
-    let pods = way.by::<Pod>(&Which::of(&claim.namespace), By::Claim, &key)?;
+    let pods = walk.by::<Pod>(&ObjectSelector::of(&claim.namespace), By::Claim, &key)?;
     Ok((pods.items, pods.whole))
 }
 
 /// `pod shop/db-0 (Completed for 3 h)`.
-pub(super) fn called(way: &Way<'_>, pod: &Pod) -> String {
+pub(super) fn called(walk: &Walk<'_>, pod: &Pod) -> String {
     let ended = pod.is_over().then(|| {
         let ready = pod
             .condition("Ready")
             .and_then(|one| one.last_transition_time.0);
-        let since = ready.map(|since| format!(" for {}", span(way.ago(since))));
+        let since = ready.map(|since| format!(" for {}", span(walk.ago(since))));
         format!(" ({}{})", pod.status.phase, since.unwrap_or_default())
     });
     format!("{}{}", of(pod), ended.unwrap_or_default())

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use migration::TRANSLATOR;
 
 use super::audit::{Audit, Compare};
-use super::difference::{Difference, Note, What, Worth};
-use super::named::{Cluster, Named, Nameless};
+use super::difference::{Difference, DifferenceKind, Note, NoteKind};
+use super::named::{Cluster, Named, WithoutHandle};
 use super::spelling::{Alike, alike};
 use super::stock::{Stock, Storage, Stored};
-use super::used::is_ephemeral;
+use super::volume_users::is_ephemeral;
 use crate::model::Ref;
 
 /// Number of objects without a handle that an answer names; the rest it counts.
@@ -28,19 +28,19 @@ fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
 }
 
 /// Why volumes that a list lacks may exist: the list is incomplete, or of another cluster's storage.
-fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
+fn lacking(all: usize, found: usize, unnamed: usize, objects: &str) -> Why {
     let mut why = Why::new();
     if unnamed > 0 {
         why.insert(format!("{unnamed} entries of the driver's list have no id").into());
     }
     if found * 2 < all {
-        why.insert(format!("the driver has only {found} of the {all} {what} of this cluster: its list is not whole, or it is another cluster's").into());
+        why.insert(format!("the driver has only {found} of the {all} {objects} of this cluster: its list is not whole, or it is another cluster's").into());
     }
     why
 }
 
 /// A volume or snapshot that has to be in the storage.
-pub(super) struct Staying<'a> {
+pub(super) struct Expected<'a> {
     pub(super) handle: &'a str,
     pub(super) object: Ref,
     /// Why it may exist although the driver does not list it.
@@ -50,9 +50,9 @@ pub(super) struct Staying<'a> {
 /// One of the two comparisons: of volumes, or of snapshots.
 pub(super) struct Side<'a> {
     /// Kind of the difference if only the storage has it.
-    pub(super) unknown: What,
+    pub(super) unknown: DifferenceKind,
     /// Kind of the difference if only the cluster has it.
-    pub(super) lost: What,
+    pub(super) lost: DifferenceKind,
     /// Plural noun of the cluster's objects.
     pub(super) objects: &'static str,
     /// The driver's list.
@@ -62,29 +62,29 @@ pub(super) struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Notes what only one side has; `staying` has to be in the storage. Returns how many entries of the driver's list
+    /// Notes what only one side has; `expected` has to be in the storage. Returns how many entries of the driver's list
     /// are known.
     pub(super) fn compare(
         &self,
         compare: Compare<'_>,
-        staying: &[Staying<'_>],
-        mut doubts: Why,
+        expected: &[Expected<'_>],
+        mut reasons: Why,
         audit: &mut Audit,
     ) -> usize {
         let storage = compare.storage;
-        let gone = { staying.iter() }.filter(|one| !self.stock.has(one.handle));
+        let gone = { expected.iter() }.filter(|one| !self.stock.has(one.handle));
         let gone: Vec<_> = gone.collect();
-        let (all, found) = (staying.len(), staying.len() - gone.len());
+        let (all, found) = (expected.len(), expected.len() - gone.len());
         let lacking = lacking(all, found, self.stock.unnamed, self.objects);
-        doubts.extend(lacking.iter().cloned());
-        doubts.extend(is_shared(storage, self.cluster));
-        doubts.extend(self.doubts(compare.first, audit));
+        reasons.extend(lacking.iter().cloned());
+        reasons.extend(is_shared(storage, self.cluster));
+        reasons.extend(self.reasons(compare.first, audit));
         let strange = self.strange(audit);
         let mut known = self.listed().count() - strange.len();
-        known += self.unknown(compare, &strange, &doubts, audit);
+        known += self.unknown(compare, &strange, &reasons, audit);
         let handles: Vec<&str> = gone.iter().map(|one| one.handle).collect();
         let spelled = alike(&handles, &strange, &[]);
-        for Staying {
+        for Expected {
             handle,
             object,
             why,
@@ -127,19 +127,19 @@ impl Side<'_> {
 
     /// Reasons that hold for every unknown one: objects without a known handle, and objects whose handle the driver
     /// does not list.
-    fn doubts(&self, first: Option<&Audit>, audit: &Audit) -> Why {
+    fn reasons(&self, first: Option<&Audit>, audit: &Audit) -> Why {
         let named = self.named;
-        let mut why: Why = { named.doubts.iter() }
+        let mut why: Why = { named.unread.iter() }
             .map(|text| Arc::from(&**text))
             .collect();
         // A volume of an object that did not exist at the first look was created after the driver's first list. The
         // first look itself keeps all objects that may mean an old volume: they may be gone at the second.
         let none = BTreeSet::new();
         let before = first.map_or(&none, |first| &first.seen);
-        let counts = |one: &Nameless| one.may_be_older(before);
-        let nameless =
-            { named.nameless.iter() }.filter(|(key, one)| counts(one) && !self.stock.has(key));
-        let nameless = nameless.map(|(_, one)| one.why.clone());
+        let counts = |one: &WithoutHandle| one.may_be_older(before);
+        let without_handle = { named.without_handle.iter() }
+            .filter(|(key, one)| counts(one) && !self.stock.has(key));
+        let without_handle = without_handle.map(|(_, one)| one.why.clone());
         let driver = &*audit.driver;
         let translated = |handle: &str| {
             let own = self.cluster.in_tree.iter().any(|(one, _)| one == handle);
@@ -148,7 +148,7 @@ impl Side<'_> {
         };
         let unlisted = { named.by.iter() }.filter(|(handle, (_, other))| {
             let is_own = { other.as_ref() }.is_none_or(|other| self.cluster.twins.contains(other));
-            let is_own = is_own && !named.nameless.contains_key(*handle);
+            let is_own = is_own && !named.without_handle.contains_key(*handle);
             let is_own = is_own && !self.stock.has(handle);
             is_own && self.may_be_there(handle, true).is_some() && !translated(handle)
         });
@@ -156,7 +156,7 @@ impl Side<'_> {
         let unlisted = unlisted.map(|(_, (object, _))| {
             format!("the driver does not list what {object} names: this may be it")
         });
-        let texts: Vec<String> = nameless.chain(unlisted).collect();
+        let texts: Vec<String> = without_handle.chain(unlisted).collect();
         why.extend(texts.iter().take(FEW).map(|text| Arc::from(&**text)));
         if let Some(more) = texts.len().checked_sub(FEW).filter(|more| *more > 0) {
             why.insert(format!("so it is for {more} more objects").into());
@@ -171,9 +171,9 @@ impl Side<'_> {
             match self.named.by.get(&**handle) {
                 None => strange.push(&**handle),
                 Some((object, other)) => audit.notes.extend(other.clone().map(|other| Note {
-                    worth: Worth::OtherDriver,
+                    kind: NoteKind::OtherDriver,
                     object: object.clone(),
-                    says: Some(other),
+                    detail: Some(other),
                 })),
             }
         }
@@ -186,7 +186,7 @@ impl Side<'_> {
         &self,
         compare: Compare<'_>,
         strange: &[&str],
-        doubts: &Why,
+        reasons: &Why,
         audit: &mut Audit,
     ) -> usize {
         let driver = &*compare.storage.driver;
@@ -197,7 +197,7 @@ impl Side<'_> {
             let Some(one) = listed.and_then(|listed| listed.get(*handle)) else {
                 continue;
             };
-            let mut why = doubts.clone();
+            let mut why = reasons.clone();
             why.extend(alike.get(handle).map(|text| Arc::from(&**text)));
             why.extend(self.uses(handle, one, compare.storage));
             let translated = { self.cluster.in_tree.iter() }
@@ -229,7 +229,7 @@ impl Side<'_> {
         let group = one.group.as_ref();
         let group = group.and_then(|group| self.cluster.sources.get(&**group));
         let group = group.map(|object| format!("it is a member of {object}"));
-        let is_pods = self.unknown == What::UnknownVolume && is_ephemeral(handle);
+        let is_pods = self.unknown == DifferenceKind::UnknownVolume && is_ephemeral(handle);
         let pods = is_pods.then(|| {
             "kubelet names a pod's own volume so, which may still run on a node that does not answer".to_owned()
         });

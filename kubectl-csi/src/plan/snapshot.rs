@@ -8,120 +8,125 @@ use super::index::about;
 use super::seen::Record;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Got, Listed, Step, Way, Which};
+use super::walk::{Listed, Lookup, ObjectSelector, Step, Walk};
 use super::words::{has, listed, nearest, span};
 use super::{content, controller, journal, mount};
 use crate::model::{Claim, Content, Kind, Ref, Snapshot, SnapshotClass, SnapshotError, Volume};
 
 /// C75: the API server does not serve the snapshot kinds.
-pub(super) fn not_served(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    way.unfinished = true;
-    way.at(depth, at, "the cluster knows no snapshots");
+pub(super) fn not_served(walk: &mut Walk<'_>, at: &Ref, depth: usize) -> Step {
+    walk.unfinished = true;
+    walk.at(depth, at, "the cluster knows no snapshots");
     let text = "The API server has no VolumeSnapshots: the definitions of the snapshot API are not installed.";
-    way.tell(Finding::proved("C75", at, text).admin("install the definitions and one snapshot-controller for the cluster, and csi-snapshotter beside each driver that can take snapshots"))
+    walk.tell(Finding::proved("C75", at, text).admin("install the definitions and one snapshot-controller for the cluster, and csi-snapshotter beside each driver that can take snapshots"))
 }
 
 /// A snapshot, group or content; reports a kind that the API server does not serve.
 pub(super) fn served<'a, T: Record>(
-    way: &mut Way<'a>,
+    walk: &mut Walk<'a>,
     at: &Ref,
     depth: usize,
 ) -> Step<Option<&'a T>> {
-    let missing = way.get::<T>(&at.namespace, &at.name)?.is_missing();
-    if missing && !way.is_served(T::KIND, &at.namespace)? {
-        return not_served(way, at, depth).map(|()| None);
+    let missing = walk.get::<T>(&at.namespace, &at.name)?.is_missing();
+    if missing && !walk.is_served(T::KIND, &at.namespace)? {
+        return not_served(walk, at, depth).map(|()| None);
     }
-    way.subject::<T>(depth, at)
+    walk.subject::<T>(depth, at)
 }
 
-pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    let Some(snapshot) = served::<Snapshot>(way, at, depth)? else {
+pub(super) fn snapshot(walk: &mut Walk<'_>, at: &Ref, depth: usize) -> Step {
+    let Some(snapshot) = served::<Snapshot>(walk, at, depth)? else {
         return Ok(());
     };
     if depth == 0 {
-        way.since = snapshot.metadata.creation_timestamp.0;
+        walk.since = snapshot.metadata.creation_timestamp.0;
     }
     if snapshot.metadata.is_leaving() {
-        return leaving(way, at, depth, snapshot);
+        return leaving(walk, at, depth, snapshot);
     }
     if snapshot.is_ready() {
-        way.at(depth, at, "ready");
+        walk.at(depth, at, "ready");
         let Some(name) = snapshot.content() else {
             return Ok(());
         };
-        if way.get::<Content>("", name)?.is_missing() {
+        if walk.get::<Content>("", name)?.is_missing() {
             let text =
                 format!("The {at} was ready, and its content {name} does not exist any more.");
-            return way.tell(
+            return walk.tell(
                 Finding::proved("C76", at, text)
                     .you("take a new snapshot; this one cannot be restored"),
             );
         }
         return Ok(());
     }
-    way.unfinished = true;
-    way.at(depth, at, "not ready");
+    walk.unfinished = true;
+    walk.at(depth, at, "not ready");
     if let Some(name) = snapshot.content() {
         let object = Ref::new(Kind::Content, "", name);
-        if !way.get::<Content>("", name)?.is_missing() {
-            return content::content(way, &object, depth + 1);
+        if !walk.get::<Content>("", name)?.is_missing() {
+            return content::content(walk, &object, depth + 1);
         }
         let text = format!("The {at} is to be of the content {name}, which does not exist.");
-        return way.tell(
+        return walk.tell(
             Finding::proved("C76", at, text)
                 .admin(format!("create the VolumeSnapshotContent {name}"))
                 .you("or take a new snapshot"),
         );
     }
-    let driver = source(way, at, depth + 1, snapshot)?;
-    class(way, at, snapshot, driver.as_deref())?;
+    let driver = source(walk, at, depth + 1, snapshot)?;
+    class(walk, at, snapshot, driver.as_deref())?;
     let error = snapshot
         .status
         .as_ref()
         .and_then(|status| status.error.as_ref());
-    no_controller(way, at, depth, "takes up VolumeSnapshots")?;
+    no_controller(walk, at, depth, "takes up VolumeSnapshots")?;
     if let Some(error) = error {
-        return failed(way, at, driver.as_deref(), error);
+        return failed(walk, at, driver.as_deref(), error);
     }
-    let events = way.events(at)?;
-    way.last_words = mount::newest(&events, &[], |_| true).map(|event| event.message.to_string());
+    let events = walk.events(at)?;
+    walk.last_words = mount::newest(&events, &[], |_| true).map(|event| event.message.to_string());
     Ok(())
 }
 
 /// C80: checks the source claim, and returns the driver of its volume.
-fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step<Option<String>> {
+fn source(
+    walk: &mut Walk<'_>,
+    at: &Ref,
+    depth: usize,
+    snapshot: &Snapshot,
+) -> Step<Option<String>> {
     let name = &*snapshot.spec.source.persistent_volume_claim_name;
     if name.is_empty() {
         return Ok(None);
     }
     let object = Ref::new(Kind::Claim, &at.namespace, name);
-    let claim = way.get::<Claim>(&at.namespace, name)?;
-    let Got::Found(claim) = claim else {
+    let claim = walk.get::<Claim>(&at.namespace, name)?;
+    let Lookup::Found(claim) = claim else {
         if claim.is_missing() {
-            way.at(depth, &object, "does not exist");
+            walk.at(depth, &object, "does not exist");
             let text = format!("The {at} is to be of the {object}, which does not exist.");
-            way.tell(
+            walk.tell(
                 Finding::proved("C80", at, text).you("take the snapshot of a claim that exists"),
             )?;
         }
         return Ok(None);
     };
-    way.at(depth, &object, claim.status.phase.to_lowercase());
+    walk.at(depth, &object, claim.status.phase.to_lowercase());
     if claim.status.phase != "Bound" {
         let text = format!("The {at} is to be of the {object}, which has no volume yet.");
-        way.tell(
+        walk.tell(
             Finding::proved("C80", at, text).you("see why the claim is not bound: kubectl csi why"),
         )?;
         return Ok(None);
     }
-    let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
+    let volume = walk.get::<Volume>("", &claim.spec.volume_name)?.found();
     let Some(volume) = volume else {
         return Ok(None);
     };
     let Some(driver) = volume.driver() else {
         let text =
             format!("The {at} is to be of the {object}, whose volume is not a CSI driver's.");
-        way.tell(
+        walk.tell(
             Finding::proved("C80", at, text)
                 .you("copy the data to a claim of a CSI driver; others have no snapshots"),
         )?;
@@ -131,12 +136,12 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Ste
 }
 
 /// C76, C79: checks the class.
-fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>) -> Step {
-    let classes = way.all::<SnapshotClass>()?;
+fn class(walk: &mut Walk<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>) -> Step {
+    let classes = walk.all::<SnapshotClass>()?;
     let name = snapshot.spec.volume_snapshot_class_name.as_deref();
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return match driver.filter(|_| classes.whole) {
-            Some(driver) => default_class(way, at, driver, &classes.items),
+            Some(driver) => default_class(walk, at, driver, &classes.items),
             None => Ok(()),
         };
     };
@@ -161,7 +166,7 @@ fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>)
         }
         _ => return Ok(()),
     };
-    way.tell(
+    walk.tell(
         Finding::proved("C76", at, text)
             .you("take the snapshot again with a class of the claim's driver")
             .admin("or create the class"),
@@ -169,7 +174,7 @@ fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>)
 }
 
 /// C79: there is no default class, or more than one.
-fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&SnapshotClass]) -> Step {
+fn default_class(walk: &mut Walk<'_>, at: &Ref, driver: &str, classes: &[&SnapshotClass]) -> Step {
     let own = classes.iter().filter(|class| class.driver == driver);
     let name = |class: &&&SnapshotClass| class.metadata.name.to_string();
     let defaults: Vec<_> = own.clone().filter(|class| class.is_default()).collect();
@@ -192,7 +197,7 @@ fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&Snapshot
             own.join(" or ")
         ),
     };
-    way.tell(
+    walk.tell(
         Finding::proved("C79", at, text)
             .you(you)
             .admin("mark exactly one class of the driver as the default"),
@@ -201,7 +206,7 @@ fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&Snapshot
 
 /// C81: the driver's error, or a missing Secret.
 pub(super) fn failed(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     driver: Option<&str>,
     error: &SnapshotError,
@@ -210,42 +215,42 @@ pub(super) fn failed(
     let since = error
         .time
         .0
-        .map(|time| format!(" {} ago", span(way.ago(time))))
+        .map(|time| format!(" {} ago", span(walk.ago(time))))
         .unwrap_or_default();
     let who = driver.unwrap_or("the driver");
     if has(text, &["default class", "default snapshot class"]) {
-        return way.tell(
+        return walk.tell(
             Finding::said("C79", at, text, "No VolumeSnapshotClass could be chosen.")
                 .admin("mark exactly one class of the driver as the default")
                 .you("or name the class"),
         );
     }
     let words = format!("{who} could not take the snapshot{since}; it is tried again and again.");
-    way.tell(Finding::said("C81", at, text, words).driver("the text says what is in the way"))
+    walk.tell(Finding::said("C81", at, text, words).driver("the text says what is in the way"))
 }
 
 /// C69, C83: a snapshot whose deletion does not finish.
-fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step {
-    way.since = snapshot.metadata.deletion_timestamp.0;
-    way.unfinished = true;
-    way.at(depth, at, "is being deleted");
+fn leaving(walk: &mut Walk<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step {
+    walk.since = snapshot.metadata.deletion_timestamp.0;
+    walk.unfinished = true;
+    walk.at(depth, at, "is being deleted");
     let has_finalizer = |name: &str| snapshot.metadata.has_finalizer(name);
     let in_use = has_finalizer(SNAPSHOT_IN_USE);
-    let claims = restored(way, at, in_use)?;
+    let claims = restored(walk, at, in_use)?;
     let made = claims.items.first().map(|claim| {
         let meta = &claim.metadata;
         Ref::new(Kind::Claim, &meta.namespace, &meta.name)
     });
     let restorable = in_use || snapshot.is_ready() || snapshot.is_lost();
     if let Some(object) = made.as_ref().filter(|_| restorable) {
-        way.at(depth + 1, object, "is made from it");
+        walk.at(depth + 1, object, "is made from it");
         let text = format!("The {at} is kept while the {object} is made from it.");
-        way.tell(
+        walk.tell(
             Finding::proved("C83", at, text)
                 .you("see why that claim does not get its volume (kubectl csi why), or delete it"),
         )?;
     } else if in_use {
-        left_behind(way, at, snapshot, claims.whole)?;
+        left_behind(walk, at, snapshot, claims.whole)?;
     }
     let group = snapshot
         .status
@@ -254,39 +259,43 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
         .unwrap_or_default();
     if has_finalizer(SNAPSHOT_IN_GROUP) && !group.is_empty() {
         let object = Ref::new(Kind::GroupSnapshot, &at.namespace, group);
-        way.at(depth + 1, &object, "has it");
+        walk.at(depth + 1, &object, "has it");
         let text = format!("The {at} is a member of the {object}, and goes only with it.");
-        return way.tell(Finding::proved("C83", at, text).you(format!(
+        return walk.tell(Finding::proved("C83", at, text).you(format!(
             "delete the group snapshot {group}, if all its members may go"
         )));
     }
     if let Some(name) = snapshot.content()
-        && let Got::Found(content) = way.get::<Content>("", name)?
+        && let Lookup::Found(content) = walk.get::<Content>("", name)?
     {
-        content::content_leaving(way, &Ref::new(Kind::Content, "", name), depth + 1, content)?;
+        content::content_leaving(walk, &Ref::new(Kind::Content, "", name), depth + 1, content)?;
     }
     if let Some(object) = made.filter(|_| !restorable && has_finalizer(SNAPSHOT_AS_SOURCE)) {
-        way.at(depth + 1, &object, "is to be made from it");
+        walk.at(depth + 1, &object, "is to be made from it");
         let text = format!(
             "The {at} was deleted before it was ready, and the {object} is to be made from it. Upstream's snapshot-controller keeps it until it is ready; that of this project lets it go."
         );
-        way.tell(Finding::guessed("C83", at, text).you(
+        walk.tell(Finding::guessed("C83", at, text).you(
             "delete that claim: it cannot get a volume from a snapshot that is being deleted",
         ))?;
     }
-    no_controller(way, at, depth, "takes snapshots away")
+    no_controller(walk, at, depth, "takes snapshots away")
 }
 
 /// The unbound claims that have this snapshot as data source; those in other namespaces only if a provisioner's
 /// finalizer protects it.
-fn restored<'a>(way: &mut Way<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Claim>> {
+fn restored<'a>(walk: &mut Walk<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Claim>> {
     let key = about(at.kind.name(), &at.namespace, &at.name);
-    let own = Which::of(&at.namespace);
-    let which = if in_use { Which::all() } else { own.clone() };
-    let mut claims = way.by::<Claim>(&which, By::Of, &key)?;
+    let own = ObjectSelector::of(&at.namespace);
+    let selector = if in_use {
+        ObjectSelector::all()
+    } else {
+        own.clone()
+    };
+    let mut claims = walk.by::<Claim>(&selector, By::Of, &key)?;
     if !claims.whole && in_use {
         // A user who may not list them all may still list those of the namespace.
-        claims.items = way.by::<Claim>(&own, By::Of, &key)?.items;
+        claims.items = walk.by::<Claim>(&own, By::Of, &key)?.items;
     }
     claims.items.retain(|claim| claim.status.phase != "Bound");
     Ok(claims)
@@ -294,8 +303,8 @@ fn restored<'a>(way: &mut Way<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Cl
 
 /// C69: a provisioner's finalizer protects the snapshot, and no claim needs it. `whole`: the claims of all namespaces
 /// were read.
-fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) -> Step {
-    let (journal, all) = journal::of_source(way, at)?;
+fn left_behind(walk: &mut Walk<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) -> Step {
+    let (journal, all) = journal::of_source(walk, at)?;
     let sure = whole && all && journal.is_none();
     let (text, admin) = match &journal {
         Some(lease) => (
@@ -319,7 +328,7 @@ fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) ->
     };
     let finding = Finding::proved_if(sure, "C69", at, text).admin(admin);
     let command = without_finalizer(at, &snapshot.metadata.finalizers, SNAPSHOT_IN_USE);
-    way.tell(match command.filter(|_| sure) {
+    walk.tell(match command.filter(|_| sure) {
         Some(command) => finding
             .command(command)
             .risk("a claim that is being made from it just then fails"),
@@ -328,11 +337,11 @@ fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) ->
 }
 
 /// C77: no snapshot-controller runs.
-pub(super) fn no_controller(way: &mut Way<'_>, at: &Ref, depth: usize, does: &str) -> Step {
+pub(super) fn no_controller(walk: &mut Walk<'_>, at: &Ref, depth: usize, does: &str) -> Step {
     let role = (Role::SnapshotController, "");
-    if controller::check(way, depth + 1, role.0, role.1)? != Presence::Nobody {
+    if controller::check(walk, depth + 1, role.0, role.1)? != Presence::Absent {
         return Ok(());
     }
-    let finding = controller::nobody(way, "C77", at, role, does)?;
-    way.tell(finding.admin("install snapshot-controller once for the cluster; for group snapshots with the feature gate CSIVolumeGroupSnapshot"))
+    let finding = controller::nobody(walk, "C77", at, role, does)?;
+    walk.tell(finding.admin("install snapshot-controller once for the cluster; for group snapshots with the feature gate CSIVolumeGroupSnapshot"))
 }

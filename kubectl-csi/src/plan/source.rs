@@ -5,11 +5,11 @@ use sidecar::snapshot::ALLOW_MODE_CHANGE;
 
 use super::snapshot;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way};
+use super::walk::{Lookup, Step, Walk};
 use crate::model::{Claim, Class, Content, Kind, Populator, Ref, Snapshot};
 
 pub(super) fn claim(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     claim: &Claim,
@@ -26,14 +26,14 @@ pub(super) fn claim(
     match (&*source.api_group, &*source.kind) {
         ("snapshot.storage.k8s.io", "VolumeSnapshot") => {
             let object = Ref::new(Kind::Snapshot, namespace, &source.name);
-            of_snapshot(way, at, depth, claim, class, &object)
+            of_snapshot(walk, at, depth, claim, class, &object)
         }
         ("", "PersistentVolumeClaim") => {
             let object = Ref::new(Kind::Claim, namespace, &source.name);
-            of_claim(way, at, depth, claim, &object)
+            of_claim(walk, at, depth, claim, &object)
         }
         (group, kind) => {
-            let populators = way.all::<Populator>()?;
+            let populators = walk.all::<Populator>()?;
             let known = populators
                 .items
                 .iter()
@@ -44,7 +44,7 @@ pub(super) fn claim(
             let text = format!(
                 "The claim is to be filled from a {kind} ({group}), and no VolumePopulator in this cluster does that. Nobody says so in an event."
             );
-            way.tell(
+            walk.tell(
                 Finding::proved("C21", at, text)
                     .admin(format!("install the populator for {kind}"))
                     .you("or create the claim again without dataSourceRef"),
@@ -63,57 +63,57 @@ pub(super) fn is_less(size: &str, least: &str) -> bool {
 
 /// C20: the snapshot cannot be used; C85: it does not fit the claim.
 fn of_snapshot(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     depth: usize,
     claim: &Claim,
     class: &Class,
     object: &Ref,
 ) -> Step {
-    let snapshot = match way.get::<Snapshot>(&object.namespace, &object.name)? {
-        Got::Found(snapshot) => snapshot,
-        Got::Unseen => return Ok(()),
-        Got::Missing => {
-            if !way.is_served(Kind::Snapshot, &object.namespace)? {
-                return snapshot::not_served(way, at, depth);
+    let snapshot = match walk.get::<Snapshot>(&object.namespace, &object.name)? {
+        Lookup::Found(snapshot) => snapshot,
+        Lookup::Unseen => return Ok(()),
+        Lookup::Missing => {
+            if !walk.is_served(Kind::Snapshot, &object.namespace)? {
+                return snapshot::not_served(walk, at, depth);
             }
-            way.at(depth, object, "does not exist");
+            walk.at(depth, object, "does not exist");
             let text =
                 format!("The claim is to be filled from the {object}, which does not exist.");
-            return way.tell(
+            return walk.tell(
                 Finding::proved("C20", at, text)
                     .you("create the claim again from a snapshot that exists"),
             );
         }
     };
     if snapshot.metadata.is_leaving() && !snapshot.is_ready() {
-        way.at(depth, object, "is being deleted");
+        walk.at(depth, object, "is being deleted");
         let text = format!("The claim is to be filled from the {object}, which is being deleted.");
-        return way.tell(
+        return walk.tell(
             Finding::proved("C20", at, text).you("create the claim again from another snapshot"),
         );
     }
     if !snapshot.is_ready() {
         // The cause is whatever keeps the snapshot from being ready.
-        let before = way.causes.len();
-        snapshot::snapshot(way, object, depth)?;
-        if way.causes.len() == before {
+        let before = walk.causes.len();
+        snapshot::snapshot(walk, object, depth)?;
+        if walk.causes.len() == before {
             let text =
                 format!("The claim is to be filled from the {object}, which is not ready yet.");
-            way.tell(
+            walk.tell(
                 Finding::proved("C20", at, text)
                     .you("nothing: the volume is created once the snapshot is ready"),
             )?;
         }
         return Ok(());
     }
-    way.at(depth, object, "is ready");
-    fits(way, at, claim, class, object, snapshot)
+    walk.at(depth, object, "is ready");
+    fits(walk, at, claim, class, object, snapshot)
 }
 
 /// C85: the snapshot is ready, but does not fit the claim.
 fn fits(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     at: &Ref,
     claim: &Claim,
     class: &Class,
@@ -128,7 +128,7 @@ fn fits(
     let wanted = &*claim.spec.resources.requests.storage;
     if is_less(wanted, restore) {
         let text = format!("The claim asks for {wanted}, and the {object} needs {restore}.");
-        return way.tell(
+        return walk.tell(
             Finding::proved("C85", at, text)
                 .you(format!("create the claim again with at least {restore}")),
         );
@@ -136,7 +136,7 @@ fn fits(
     let Some(name) = snapshot.content() else {
         return Ok(());
     };
-    let Got::Found(content) = way.get::<Content>("", name)? else {
+    let Lookup::Found(content) = walk.get::<Content>("", name)? else {
         return Ok(());
     };
     if content.spec.driver != *class.provisioner {
@@ -144,7 +144,7 @@ fn fits(
             "The {object} was taken by driver {}, and the claim's class makes volumes of {}.",
             content.spec.driver, class.provisioner
         );
-        return way.tell(Finding::proved("C85", at, text).you(format!(
+        return walk.tell(Finding::proved("C85", at, text).you(format!(
             "create the claim again with a class of {}",
             content.spec.driver
         )));
@@ -172,25 +172,25 @@ fn fits(
                 "kubectl annotate volumesnapshotcontent {name} {ALLOW_MODE_CHANGE}=true"
             ))
             .risk("whoever may create claims there can then read or write the volume's raw blocks");
-        return way.tell(finding);
+        return walk.tell(finding);
     }
     Ok(())
 }
 
 /// C20: the source claim cannot be cloned.
-fn of_claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, object: &Ref) -> Step {
-    let source = match way.get::<Claim>(&object.namespace, &object.name)? {
-        Got::Found(source) => source,
-        Got::Unseen => return Ok(()),
-        Got::Missing => {
-            way.at(depth, object, "does not exist");
+fn of_claim(walk: &mut Walk<'_>, at: &Ref, depth: usize, claim: &Claim, object: &Ref) -> Step {
+    let source = match walk.get::<Claim>(&object.namespace, &object.name)? {
+        Lookup::Found(source) => source,
+        Lookup::Unseen => return Ok(()),
+        Lookup::Missing => {
+            walk.at(depth, object, "does not exist");
             let text = format!("The claim is to be a copy of the {object}, which does not exist.");
-            return way.tell(
+            return walk.tell(
                 Finding::proved("C20", at, text).you("create the claim again from one that exists"),
             );
         }
     };
-    way.at(depth, object, source.status.phase.to_lowercase());
+    walk.at(depth, object, source.status.phase.to_lowercase());
     let (wanted, has) = (
         &*claim.spec.resources.requests.storage,
         &*source.status.capacity.storage,
@@ -204,7 +204,7 @@ fn of_claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, object: &R
         ),
         () => return Ok(()),
     };
-    way.tell(
+    walk.tell(
         Finding::proved("C20", at, text)
             .you("see why that claim has no volume, or ask for at least as much as it has"),
     )

@@ -241,7 +241,7 @@ const OPTIONS: &[&str] = &[
 
 /// A step of the path from the subject to the cause.
 #[derive(Clone, Debug)]
-pub struct Station {
+pub struct PathStep {
     /// Depth of the indentation.
     pub depth: usize,
     pub object: Ref,
@@ -258,7 +258,7 @@ pub struct Verdict {
     /// Time since which it has waited.
     pub since: Option<Timestamp>,
     pub causes: Vec<Finding>,
-    pub path: Vec<Station>,
+    pub path: Vec<PathStep>,
     /// Without a cause: the newest text of another program about it.
     pub last_words: Option<String>,
     /// The requests that failed, and why.

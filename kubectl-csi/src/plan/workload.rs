@@ -9,7 +9,7 @@ use super::controller::{Presence, Role, TOGETHER};
 use super::seen::Record;
 use super::store::By;
 use super::verdict::Finding;
-use super::way::{Step, Way, Which, many};
+use super::walk::{ObjectSelector, Step, Walk, many};
 use super::words::has;
 use crate::model::{
     Container, ContainerStatus, DaemonSet, Deployment, Kind, Pod, PodSpec, Ref, StatefulSet,
@@ -51,9 +51,9 @@ pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
 }
 
 /// Whether any workload names a driver: provisioners outside CSI have neither CSIDriver objects nor known programs.
-pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
-    let whole = are_whole(way)?;
-    let seen = way.seen;
+pub(super) fn is_mentioned(walk: &mut Walk<'_>, driver: &str) -> Step<bool> {
+    let whole = are_whole(walk)?;
+    let seen = walk.seen;
     let names = |one: &Workload| names_driver(&one.spec.template.spec, driver);
     let is_mentioned = || {
         Deployment::store(seen).list(None).any(|one| names(&one.0))
@@ -64,21 +64,21 @@ pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
 }
 
 /// Reads all Deployments, StatefulSets and DaemonSets; returns whether these lists are complete.
-fn are_whole(way: &mut Way<'_>) -> Step<bool> {
+fn are_whole(walk: &mut Walk<'_>) -> Step<bool> {
     let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet];
-    way.expect(kinds.map(|kind| many(kind, &Which::all())))?;
-    let deployments = way.count::<Deployment>(By::Program, "")?;
-    let stateful = way.count::<StatefulSet>(By::Program, "")?;
-    let daemons = way.count::<DaemonSet>(By::Program, "")?;
+    walk.expect(kinds.map(|kind| many(kind, &ObjectSelector::all())))?;
+    let deployments = walk.count::<Deployment>(By::Program, "")?;
+    let stateful = walk.count::<StatefulSet>(By::Program, "")?;
+    let daemons = walk.count::<DaemonSet>(By::Program, "")?;
     Ok(deployments.whole && stateful.whole && daemons.whole)
 }
 
 /// The workloads that run a program.
-fn workloads<'a>(way: &mut Way<'a>, program: &str) -> Step<Vec<(Kind, &'a Workload)>> {
-    let all = Which::all();
-    let deployments = way.by::<Deployment>(&all, By::Program, program)?.items;
-    let stateful = way.by::<StatefulSet>(&all, By::Program, program)?.items;
-    let daemons = way.by::<DaemonSet>(&all, By::Program, program)?.items;
+fn workloads<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<(Kind, &'a Workload)>> {
+    let all = ObjectSelector::all();
+    let deployments = walk.by::<Deployment>(&all, By::Program, program)?.items;
+    let stateful = walk.by::<StatefulSet>(&all, By::Program, program)?.items;
+    let daemons = walk.by::<DaemonSet>(&all, By::Program, program)?.items;
     let deployments = deployments.iter().map(|one| (Kind::Deployment, &one.0));
     let stateful = stateful.iter().map(|one| (Kind::StatefulSet, &one.0));
     let daemons = daemons.iter().map(|one| (Kind::DaemonSet, &one.0));
@@ -93,16 +93,16 @@ fn programs(role: Role) -> impl Iterator<Item = &'static str> {
 
 /// No lease exists: a single replica may run without leader election.
 pub(super) fn unelected(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     depth: usize,
     role: Role,
     driver: &str,
     whole: bool,
 ) -> Step<Presence> {
-    let all = are_whole(way)? && whole;
+    let all = are_whole(walk)? && whole;
     let mut with_program: Vec<(Kind, &Workload)> = Vec::new();
     for program in programs(role) {
-        with_program.extend(workloads(way, program)?);
+        with_program.extend(workloads(walk, program)?);
     }
     let own: Vec<_> = with_program
         .iter()
@@ -110,7 +110,7 @@ pub(super) fn unelected(
         .collect();
     if own.is_empty() {
         return Ok(if all && with_program.is_empty() {
-            Presence::Nobody
+            Presence::Absent
         } else {
             Presence::Unknown
         });
@@ -118,43 +118,43 @@ pub(super) fn unelected(
     let places: BTreeSet<&str> = { own.iter() }
         .map(|(_, one)| &*one.metadata.namespace)
         .collect();
-    let places: Vec<_> = places.into_iter().map(Which::of).collect();
-    way.expect(places.iter().map(|which| many(Kind::Pod, which)))?;
+    let places: Vec<_> = places.into_iter().map(ObjectSelector::of).collect();
+    walk.expect(places.iter().map(|selector| many(Kind::Pod, selector)))?;
     let (mut pods, mut seen) = (Vec::new(), all);
-    for which in &places {
+    for selector in &places {
         for program in programs(role) {
-            let listed = way.by::<Pod>(which, By::Program, program)?;
+            let listed = walk.by::<Pod>(selector, By::Program, program)?;
             seen &= listed.whole;
             let named = |pod: &&Pod| !role.is_of_driver() || names_driver(&pod.spec, driver);
             pods.extend(listed.items.into_iter().filter(named));
         }
     }
     if pods.iter().any(|pod| pod.is_ready()) {
-        return Ok(Presence::There);
+        return Ok(Presence::Present);
     }
     for pod in &pods {
-        broken(way, depth, role, pod)?;
+        broken(walk, depth, role, pod)?;
     }
     if !own.iter().all(|(_, one)| one.spec.replicas == Some(0)) {
         return Ok(Presence::Unknown);
     }
     if let Some((kind, workload)) = own.first() {
         let at = Ref::new(*kind, &workload.metadata.namespace, &workload.metadata.name);
-        stopped(way, depth, role, driver, &at, seen)?;
+        stopped(walk, depth, role, driver, &at, seen)?;
     }
     Ok(Presence::Unknown)
 }
 
 /// C9: the workload is scaled to zero.
 fn stopped(
-    way: &mut Way<'_>,
+    walk: &mut Walk<'_>,
     depth: usize,
     role: Role,
     driver: &str,
     at: &Ref,
     seen: bool,
 ) -> Step {
-    way.at(depth, at, "is scaled to 0");
+    walk.at(depth, at, "is scaled to 0");
     let program = role.program();
     let text = format!("{program} of {driver} is not running: the {at} is scaled to 0.");
     let (namespace, plural, name) = (&at.namespace, at.kind.plural(), &at.name);
@@ -164,7 +164,7 @@ fn stopped(
             "kubectl -n {namespace} scale {plural} {name} --replicas=1"
         ))
         .risk("if another workload does the same without leader election, two are at work");
-    way.tell(finding)
+    walk.tell(finding)
 }
 
 /// Messages of a program that rejects its command line.
@@ -226,13 +226,13 @@ pub(super) fn broken_container(pod: &Pod) -> Option<Broken<'_>> {
 }
 
 /// C9, C93: the pod does not run; quotes what its containers report.
-pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> Step {
+pub(super) fn broken(walk: &mut Walk<'_>, depth: usize, role: Role, pod: &Pod) -> Step {
     let at = super::pod::of(pod);
     let program = role.program();
     let Some(broken) = broken_container(pod) else {
         let condition = pod.condition("PodScheduled");
         let unscheduled = condition.filter(|one| one.status == "False");
-        way.at(depth, &at, "does not run");
+        walk.at(depth, &at, "does not run");
         let says = match unscheduled {
             Some(_) => "has no node",
             None => "has not started",
@@ -245,9 +245,9 @@ pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> 
                 "kubectl -n {} describe pod {}",
                 at.namespace, at.name
             ));
-        return way.tell(finding);
+        return walk.tell(finding);
     };
-    way.at(depth, &at, &*broken.says);
+    walk.at(depth, &at, &*broken.says);
     let ended = broken.container.ended();
     let code = ended.map(|end| end.exit_code);
     let message = ended.map(|end| &*end.message).unwrap_or_default();
@@ -261,7 +261,7 @@ pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> 
         let finding = Finding::proved("C93", &at, text).quoting(message).admin(
             "take that flag out of the workload's arguments, or go back to the image that had it",
         );
-        return way.tell(finding);
+        return walk.tell(finding);
     }
     let text = format!("{program} does not run: in the {at}, {}.", broken.text);
     let finding = Finding::proved("C9", &at, text).quoting(broken.words);
@@ -274,5 +274,5 @@ pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> 
         }
         _ => finding.admin("its log says why").command(broken.log),
     };
-    way.tell(finding)
+    walk.tell(finding)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::human::{Ink, Style, unseen, wrapped};
 use super::json::{VERSION, object, printed};
-use crate::plan::{Audit, Difference, Note, What, Worth, listed};
+use crate::plan::{Audit, Difference, DifferenceKind, Note, NoteKind, listed};
 use sidecar::redact::{plain, words};
 
 /// Rows after which lists for people are cut; `-o json` and `-o name` have all.
@@ -86,8 +86,8 @@ pub(super) fn human(audit: &Audit, style: Style) -> String {
         _ => Ink::Bold,
     };
     let mut text = format!("{}\n", style.ink(ink, &wrapped(&heading, style.width, 0)));
-    for what in What::ALL {
-        let own = audit.differences.iter().filter(|one| one.what == what);
+    for kind in DifferenceKind::ALL {
+        let own = audit.differences.iter().filter(|one| one.kind == kind);
         let rows: Vec<_> = own.clone().map(row).collect();
         if rows.is_empty() {
             continue;
@@ -100,8 +100,8 @@ pub(super) fn human(audit: &Audit, style: Style) -> String {
             0 => String::new(),
             bytes => format!(", {} together", size(bytes)),
         };
-        let heading = format!("{}: {}{sum}", what.title(), rows.len());
-        part(&heading, what.advice(), &rows, style, &mut text);
+        let heading = format!("{}: {}{sum}", kind.title(), rows.len());
+        part(&heading, kind.advice(), &rows, style, &mut text);
     }
     undecided(audit, style, &mut text);
     notes(audit, style, &mut text);
@@ -123,14 +123,14 @@ fn undecided(audit: &Audit, style: Style, text: &mut String) {
     let mut parts: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for one in &audit.undecided {
         parts
-            .entry((one.what, &one.why))
+            .entry((one.kind, &one.why))
             .or_default()
             .push(row(one));
     }
-    for ((what, why), rows) in parts {
+    for ((kind, why), rows) in parts {
         let heading = format!(
             "Cannot tell whether these are {}: {}",
-            what.undecided(),
+            kind.undecided(),
             rows.len()
         );
         let why: Vec<String> = why.iter().map(|why| words(why)).collect();
@@ -140,33 +140,36 @@ fn undecided(audit: &Audit, style: Style, text: &mut String) {
 }
 
 fn notes(audit: &Audit, style: Style, text: &mut String) {
-    for worth in Worth::ALL {
-        let own = audit.notes.iter().filter(|note| note.worth == worth);
+    for kind in NoteKind::ALL {
+        let own = audit.notes.iter().filter(|note| note.kind == kind);
         let rows = own.map(|note| {
-            let says = note.says.as_ref().map(|says| format!("  {}", plain(says)));
+            let says = note
+                .detail
+                .as_ref()
+                .map(|says| format!("  {}", plain(says)));
             let object = plain(&note.object.to_string());
             format!("{object}{}", says.unwrap_or_default())
         });
         let rows: Vec<_> = rows.collect();
         if !rows.is_empty() {
-            let heading = format!("{}: {}", worth.title(), rows.len());
-            part(&heading, worth.advice(), &rows, style, text);
+            let heading = format!("{}: {}", kind.title(), rows.len());
+            part(&heading, kind.advice(), &rows, style, text);
         }
     }
 }
 
 fn note(note: &Note) -> Value {
     json!({
-        "kind": note.worth.word(),
+        "kind": note.kind.word(),
         "object": object(&note.object),
-        "says": note.says.as_deref().map(plain),
+        "says": note.detail.as_deref().map(plain),
     })
 }
 
 pub(super) fn json(audit: &Audit) -> String {
     let difference = |one: &Difference| {
         json!({
-            "what": one.what.word(),
+            "what": one.kind.word(),
             "handle": &one.handle,
             "object": one.object.as_ref().map(object),
             "node": one.node.as_deref().map(plain),
@@ -198,9 +201,12 @@ pub(super) fn json(audit: &Audit) -> String {
 pub(super) fn handles(audit: &Audit) -> String {
     let lines = audit.differences.iter();
     let lines = lines.map(|one| {
-        let node = one.node.as_ref().filter(|_| one.what == What::Published);
+        let node = one
+            .node
+            .as_ref()
+            .filter(|_| one.kind == DifferenceKind::Published);
         let node = node.map(|node| format!(" {}", plain(node)));
-        let (word, handle) = (one.what.word(), plain(&one.handle));
+        let (word, handle) = (one.kind.word(), plain(&one.handle));
         format!("{word} {handle}{}\n", node.unwrap_or_default())
     });
     lines.collect()

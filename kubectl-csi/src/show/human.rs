@@ -141,16 +141,13 @@ fn path(verdict: &Verdict, style: Style, text: &mut String) {
     } else {
         widest + 4
     };
-    for (station, label) in verdict.path.iter().zip(&labels) {
-        let says = told(&station.says);
-        let mark = station
-            .cause
-            .map(|id| format!("  ◄ {id}"))
-            .unwrap_or_default();
+    for (step, label) in verdict.path.iter().zip(&labels) {
+        let says = told(&step.says);
+        let mark = step.cause.map(|id| format!("  ◄ {id}")).unwrap_or_default();
         let waits = verdict.state == State::Waits;
         let marked = style.ink(if waits { Ink::Yellow } else { Ink::Red }, &mark);
         let line = if column == 0 {
-            let indent = 4 + 2 * station.depth;
+            let indent = 4 + 2 * step.depth;
             format!(
                 "  {label}\n{}{}{marked}",
                 " ".repeat(indent),

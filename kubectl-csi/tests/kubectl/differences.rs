@@ -519,7 +519,7 @@ fn w_25_w_50_without_a_permission_nothing_differs() {
         world.forbidden.insert(kind);
         let audit = world.audit(&storage, "");
         let found = audit.differences.iter();
-        let found = found.map(|one| format!("{} {}", one.what.word(), one.handle));
+        let found = found.map(|one| format!("{} {}", one.kind.word(), one.handle));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{kind:?}: {audit:?}");
         assert_eq!(audit.code(), code, "{kind:?}: {audit:?}");
         let named = audit

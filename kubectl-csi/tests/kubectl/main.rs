@@ -11,7 +11,6 @@
 mod audit;
 mod causes;
 mod differences;
-mod nameless;
 #[path = "../worlds/objects.rs"]
 mod objects;
 mod orphans;
@@ -19,5 +18,6 @@ mod pages;
 mod permissions;
 mod process;
 mod schema;
+mod without_handle;
 #[path = "../worlds/world.rs"]
 mod world;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubectl_csi::model::{Kind, Ref};
 use kubectl_csi::plan::{
-    Answer, Audit, Compare, Next, Overview, Question, Read, Scope, Seen, Stock, Storage, Stored,
-    Verdict, Want, Worth, compare, decide, survey,
+    Answer, Audit, Compare, Next, NoteKind, Overview, Question, Read, Scope, Seen, Stock, Storage,
+    Stored, Verdict, Want, compare, decide, survey,
 };
 use serde_json::Value;
 
@@ -576,17 +576,20 @@ pub(crate) fn told(audit: &Audit) -> Vec<String> {
         let node = one.node.as_ref().map(|node| format!(" {node}"));
         format!(
             "{} {}{}",
-            one.what.word(),
+            one.kind.word(),
             one.handle,
             node.unwrap_or_default()
         )
     });
     let notes = audit.notes.iter().map(|note| {
-        let says = note.says.as_ref().filter(|_| note.worth != Worth::Unused);
+        let says = note
+            .detail
+            .as_ref()
+            .filter(|_| note.kind != NoteKind::Unused);
         let says = says.map(|says| format!(" {says}"));
         format!(
             "{} {}{}",
-            note.worth.word(),
+            note.kind.word(),
             note.object.name,
             says.unwrap_or_default()
         )
@@ -598,7 +601,7 @@ pub(crate) fn told(audit: &Audit) -> Vec<String> {
     let refused = audit.refused.iter().map(|why| format!("refused: {why}"));
     let undecided = audit.undecided.iter().map(|one| {
         let why: Vec<&str> = one.why.iter().map(|why| &**why).collect();
-        format!("? {} {}: {}", one.what.word(), one.handle, why.join("; "))
+        format!("? {} {}: {}", one.kind.word(), one.handle, why.join("; "))
     });
     differences
         .chain(undecided)

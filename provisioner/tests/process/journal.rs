@@ -383,7 +383,7 @@ async fn j_11_refused_for_good() {
     assert_eq!(
         log.matches("no volume is created until that works").count(),
         1,
-        "said once: {said}"
+        "said once: {log}"
     );
     full.remove();
     stage.until_volume(PV).await;

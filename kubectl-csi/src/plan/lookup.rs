@@ -5,22 +5,22 @@ use crate::model::{Kind, Ref};
 
 /// The result of looking up one object.
 #[derive(Debug)]
-pub(super) enum Got<'a, T> {
+pub(super) enum Lookup<'a, T> {
     Found(&'a T),
     Missing,
     /// It could not be read.
     Unseen,
 }
 
-impl<T> Clone for Got<'_, T> {
+impl<T> Clone for Lookup<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Got<'_, T> {}
+impl<T> Copy for Lookup<'_, T> {}
 
-impl<'a, T> Got<'a, T> {
+impl<'a, T> Lookup<'a, T> {
     /// The object, if it was seen.
     pub(super) fn found(self) -> Option<&'a T> {
         match self {
@@ -60,12 +60,12 @@ pub(super) struct Counted {
 
 /// A selector of objects of a kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Which {
+pub(super) struct ObjectSelector {
     pub(super) namespace: Option<String>,
     pub(super) fields: Vec<(&'static str, String)>,
 }
 
-impl Which {
+impl ObjectSelector {
     /// All objects in the cluster.
     pub(super) fn all() -> Self {
         Self::default()
@@ -106,22 +106,22 @@ pub(super) fn one(object: &Ref) -> Want {
 }
 
 /// The request for a list.
-pub(super) fn many(kind: Kind, which: &Which) -> Want {
+pub(super) fn many(kind: Kind, selector: &ObjectSelector) -> Want {
     Want {
         kind,
-        namespace: which.namespace.clone(),
+        namespace: selector.namespace.clone(),
         name: None,
-        fields: which.fields.clone(),
+        fields: selector.fields.clone(),
     }
 }
 
 /// Selects the events about an object. Those about cluster-scoped objects are in `default`.
-pub(super) fn events_of(about: &Ref) -> Which {
+pub(super) fn events_of(about: &Ref) -> ObjectSelector {
     let namespace = match &*about.namespace {
         "" => "default",
         namespace => namespace,
     };
-    Which::of(namespace)
+    ObjectSelector::of(namespace)
         .with("involvedObject.kind", about.kind.name())
         .with("involvedObject.name", &about.name)
 }

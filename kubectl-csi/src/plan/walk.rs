@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::index;
+pub(super) use super::lookup::{Counted, Listed, Lookup, ObjectSelector, events_of, many, one};
 use super::seen::{Answer, Record, Seen, Want};
 use super::store::By;
-use super::verdict::{Finding, Station, Verdict};
-pub(super) use super::which::{Counted, Got, Listed, Which, events_of, many, one};
+use super::verdict::{Finding, PathStep, Verdict};
 use crate::model::{Event, Kind, Ref};
 
 /// Why a decision stops.
@@ -20,7 +20,7 @@ pub(super) enum Stop {
     /// An object has to be read first.
     Look,
     /// The cause was found, and the walk is to end with the first one.
-    Told,
+    CauseFound,
 }
 
 /// A decision, or why it stopped.
@@ -28,14 +28,14 @@ pub(super) type Step<T = ()> = Result<T, Stop>;
 
 /// One walk, with everything that it has found.
 #[derive(Debug)]
-pub(super) struct Way<'a> {
+pub(super) struct Walk<'a> {
     pub(super) seen: &'a Seen,
     pub(super) now: Timestamp,
     /// Continues after the first cause.
     all: bool,
     pub(super) wants: BTreeSet<Want>,
     pub(super) causes: Vec<Finding>,
-    pub(super) path: Vec<Station>,
+    pub(super) path: Vec<PathStep>,
     pub(super) since: Option<Timestamp>,
     pub(super) last_words: Option<String>,
     /// An object on the path has not reached its desired state.
@@ -44,7 +44,7 @@ pub(super) struct Way<'a> {
     unseen: BTreeSet<(String, String)>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Walk<'a> {
     /// A walk at its start.
     pub(super) fn new(seen: &'a Seen, now: Timestamp, all: bool) -> Self {
         Self {
@@ -95,16 +95,16 @@ impl<'a> Way<'a> {
     ///
     /// # Errors
     /// It has not been read yet.
-    pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Got<'a, T>> {
+    pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Lookup<'a, T>> {
         if let Some(object) = T::store(self.seen).get(namespace, name) {
-            return Ok(Got::Found(object));
+            return Ok(Lookup::Found(object));
         }
         let want = one(&Ref::new(T::KIND, namespace, name));
         match self.seen.standing(&want) {
-            Some(Answer::Whole | Answer::NotServed) => Ok(Got::Missing),
+            Some(Answer::Whole | Answer::NotServed) => Ok(Lookup::Missing),
             Some(Answer::Refused(why)) => {
                 self.note(&want, &why);
-                Ok(Got::Unseen)
+                Ok(Lookup::Unseen)
             }
             None => {
                 self.wants.insert(want);
@@ -120,12 +120,12 @@ impl<'a> Way<'a> {
     /// It has not been read yet.
     pub(super) fn subject<T: Record>(&mut self, depth: usize, at: &Ref) -> Step<Option<&'a T>> {
         match self.get::<T>(&at.namespace, &at.name)? {
-            Got::Found(object) => return Ok(Some(object)),
-            Got::Unseen => {
+            Lookup::Found(object) => return Ok(Some(object)),
+            Lookup::Unseen => {
                 self.at(depth, at, "may not be read");
                 self.unfinished = true;
             }
-            Got::Missing => {
+            Lookup::Missing => {
                 self.at(depth, at, "does not exist");
                 self.absent = true;
             }
@@ -138,17 +138,17 @@ impl<'a> Way<'a> {
     /// # Errors
     /// They have not been read yet.
     pub(super) fn all<T: Record>(&mut self) -> Step<Listed<'a, T>> {
-        self.list::<T>(&Which::all())
+        self.list::<T>(&ObjectSelector::all())
     }
 
     /// The objects that a selector matches.
     ///
     /// # Errors
     /// The list has not been read yet.
-    pub(super) fn list<T: Record>(&mut self, which: &Which) -> Step<Listed<'a, T>> {
-        let whole = self.is_whole::<T>(which)?;
-        let all = T::store(self.seen).list(which.namespace.as_deref());
-        let items = all.filter(|object| which.fits(*object)).collect();
+    pub(super) fn list<T: Record>(&mut self, selector: &ObjectSelector) -> Step<Listed<'a, T>> {
+        let whole = self.is_whole::<T>(selector)?;
+        let all = T::store(self.seen).list(selector.namespace.as_deref());
+        let items = all.filter(|object| selector.fits(*object)).collect();
         Ok(Listed { items, whole })
     }
 
@@ -158,13 +158,13 @@ impl<'a> Way<'a> {
     /// The list has not been read yet.
     pub(super) fn by<T: Record>(
         &mut self,
-        which: &Which,
+        selector: &ObjectSelector,
         by: By,
         key: &str,
     ) -> Step<Listed<'a, T>> {
-        let whole = self.is_whole::<T>(which)?;
+        let whole = self.is_whole::<T>(selector)?;
         let (all, _) = T::store(self.seen).by(T::KEYS, by, key);
-        let items = all.filter(|object| which.fits(*object)).collect();
+        let items = all.filter(|object| selector.fits(*object)).collect();
         Ok(Listed { items, whole })
     }
 
@@ -173,7 +173,7 @@ impl<'a> Way<'a> {
     /// # Errors
     /// The list has not been read yet.
     pub(super) fn count<T: Record>(&mut self, by: By, key: &str) -> Step<Counted> {
-        let whole = self.is_whole::<T>(&Which::all())?;
+        let whole = self.is_whole::<T>(&ObjectSelector::all())?;
         let (_, all) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(Counted { all, whole })
     }
@@ -183,7 +183,7 @@ impl<'a> Way<'a> {
     /// # Errors
     /// The list has not been read yet.
     pub(super) fn largest<T: Record>(&mut self, group: &str) -> Step<Listed<'a, T>> {
-        let whole = self.is_whole::<T>(&Which::all())?;
+        let whole = self.is_whole::<T>(&ObjectSelector::all())?;
         let items = T::store(self.seen).largest(T::KEYS, group).collect();
         Ok(Listed { items, whole })
     }
@@ -193,14 +193,14 @@ impl<'a> Way<'a> {
     /// # Errors
     /// The list has not been read yet.
     pub(super) fn first<T: Record>(&mut self, by: By, key: &str, most: usize) -> Step<Vec<&'a T>> {
-        self.is_whole::<T>(&Which::all())?;
+        self.is_whole::<T>(&ObjectSelector::all())?;
         let (all, _) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(all.take(most).collect())
     }
 
     /// Whether a whole list was read; notes why not.
-    fn is_whole<T: Record>(&mut self, which: &Which) -> Step<bool> {
-        let want = many(T::KIND, which);
+    fn is_whole<T: Record>(&mut self, selector: &ObjectSelector) -> Step<bool> {
+        let want = many(T::KIND, selector);
         match self.seen.standing(&want) {
             Some(Answer::Whole | Answer::NotServed) => Ok(true),
             Some(Answer::Refused(why)) => {
@@ -220,11 +220,11 @@ impl<'a> Way<'a> {
     /// It was not requested yet.
     pub(super) fn is_served(&mut self, kind: Kind, namespace: &str) -> Step<bool> {
         let namespace = kind.is_namespaced().then(|| namespace.to_owned());
-        let which = Which {
+        let selector = ObjectSelector {
             namespace,
             fields: Vec::new(),
         };
-        let want = many(kind, &which);
+        let want = many(kind, &selector);
         match self.seen.standing(&want) {
             Some(answer) => Ok(answer != Answer::NotServed),
             None => {
@@ -239,10 +239,10 @@ impl<'a> Way<'a> {
     /// # Errors
     /// They have not been read yet.
     pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
-        let which = events_of(about);
-        let namespace = which.namespace.as_deref().unwrap_or_default();
+        let selector = events_of(about);
+        let namespace = selector.namespace.as_deref().unwrap_or_default();
         let key = index::about(about.kind.name(), namespace, &about.name);
-        let events = self.by::<Event>(&which, By::Of, &key)?;
+        let events = self.by::<Event>(&selector, By::Of, &key)?;
         let mut events = events.items;
         // Events of an earlier object with the same name do not count. Kubelet writes another UID for nodes.
         let uid = { self.seen.uid(about) }.filter(|_| about.kind != Kind::Node);
@@ -256,7 +256,7 @@ impl<'a> Way<'a> {
 
     /// Adds a step to the path.
     pub(super) fn at(&mut self, depth: usize, object: &Ref, says: impl Into<String>) {
-        self.path.push(Station {
+        self.path.push(PathStep {
             depth,
             object: object.clone(),
             says: says.into(),
@@ -276,7 +276,11 @@ impl<'a> Way<'a> {
             last.cause = last.cause.or(Some(finding.id));
         }
         self.causes.push(finding);
-        if self.all { Ok(()) } else { Err(Stop::Told) }
+        if self.all {
+            Ok(())
+        } else {
+            Err(Stop::CauseFound)
+        }
     }
 
     /// Time since then.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::named::{Cluster, Nameless, Whose, at, key};
+use super::named::{AuditedDriver, Cluster, WithoutHandle, at, key};
 use super::seen::Record;
-use super::way::{Step, Way};
+use super::walk::{Step, Walk};
 use crate::model::{Content, GroupContent, GroupSnapshot, Meta, ObjectRef, Snapshot};
 
 /// A snapshot whose content was deleted: its handle is unknown.
@@ -13,8 +13,8 @@ fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
         "{} names the content {content}, which does not exist: this may be its snapshot",
         at(snapshot)
     );
-    let nameless = &mut cluster.snapshots.nameless;
-    nameless.insert(key(snapshot), Nameless::old(why));
+    let without_handle = &mut cluster.snapshots.without_handle;
+    without_handle.insert(key(snapshot), WithoutHandle::old(why));
 }
 
 /// The UIDs that show that a snapshot is new: those of its content and of the object that the content is for. Empty for
@@ -25,12 +25,16 @@ fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool, there: &BTreeSet<&str>) 
     uids.map(ToString::to_string).collect()
 }
 
-pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
-    let driver = whose.driver;
-    let there: BTreeSet<&str> = { way.all::<Snapshot>()?.items.into_iter() }
+pub(super) fn snapshots(
+    walk: &mut Walk<'_>,
+    audited: &AuditedDriver<'_>,
+    cluster: &mut Cluster,
+) -> Step {
+    let driver = audited.driver;
+    let there: BTreeSet<&str> = { walk.all::<Snapshot>()?.items.into_iter() }
         .map(|one| &*one.metadata.uid)
         .collect();
-    for content in way.all::<Content>()?.items {
+    for content in walk.all::<Content>()?.items {
         let (object, spec) = (at(content), &content.spec);
         let status = content.status.as_ref();
         let taken = status.map_or("", |status| &*status.snapshot_handle);
@@ -45,7 +49,7 @@ pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Clus
         }
         let source = spec.source.volume_handle.to_string();
         cluster.sources.insert(source, object.clone());
-        if whose.is(&spec.driver) && content.handle().is_none() {
+        if audited.is(&spec.driver) && content.handle().is_none() {
             let why = format!("{object} has no handle yet: this may be its snapshot");
             let is_taken = !spec.source.volume_handle.is_empty();
             let new_for = new_for(
@@ -54,40 +58,42 @@ pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Clus
                 is_taken,
                 &there,
             );
-            let nameless = &mut cluster.snapshots.nameless;
-            nameless.insert(key(content), Nameless::new(why, new_for));
+            let without_handle = &mut cluster.snapshots.without_handle;
+            without_handle.insert(key(content), WithoutHandle::new(why, new_for));
         }
         cluster.uids.insert(content.metadata.uid.to_string());
         let uid = spec.volume_snapshot_ref.uid.to_string();
         cluster.names.push((uid, object.clone()));
         cluster.names.push((object.name.clone(), object));
     }
-    groups(way, whose, cluster)?;
-    without_content(way, cluster)?;
+    groups(walk, audited, cluster)?;
+    without_content(walk, cluster)?;
     // Contents without a source volume have an empty handle there.
     cluster.sources.remove("");
     Ok(())
 }
 
-fn groups(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
-    let there: BTreeSet<&str> = { way.all::<GroupSnapshot>()?.items.into_iter() }
+fn groups(walk: &mut Walk<'_>, audited: &AuditedDriver<'_>, cluster: &mut Cluster) -> Step {
+    let there: BTreeSet<&str> = { walk.all::<GroupSnapshot>()?.items.into_iter() }
         .map(|one| &*one.metadata.uid)
         .collect();
-    for group in way.all::<GroupContent>()?.items {
+    for group in walk.all::<GroupContent>()?.items {
         let (object, own) = (at(group), &*group.spec.driver);
         for handle in group.snapshots() {
-            cluster.snapshots.add((own, handle), whose.driver, &object);
+            cluster
+                .snapshots
+                .add((own, handle), audited.driver, &object);
         }
         for handle in group.volumes().chain(group.handle()) {
             cluster.sources.insert(handle.to_owned(), object.clone());
         }
-        if (whose.is(own) || own.is_empty()) && group.snapshots().next().is_none() {
+        if (audited.is(own) || own.is_empty()) && group.snapshots().next().is_none() {
             let why = format!("{object} has no members yet: this may be one");
             let is_taken = group.spec.source.group_snapshot_handles.is_none();
             let of = &group.spec.volume_group_snapshot_ref;
             let new_for = new_for(&group.metadata, of, is_taken, &there);
-            let nameless = &mut cluster.snapshots.nameless;
-            nameless.insert(key(group), Nameless::new(why, new_for));
+            let without_handle = &mut cluster.snapshots.without_handle;
+            without_handle.insert(key(group), WithoutHandle::new(why, new_for));
         }
         cluster.uids.insert(group.metadata.uid.to_string());
     }
@@ -95,18 +101,18 @@ fn groups(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
 }
 
 /// Adds the snapshots whose contents are gone.
-fn without_content(way: &mut Way<'_>, cluster: &mut Cluster) -> Step {
-    let snapshots = way.all::<Snapshot>()?.items;
-    let groups = way.all::<GroupSnapshot>()?.items;
+fn without_content(walk: &mut Walk<'_>, cluster: &mut Cluster) -> Step {
+    let snapshots = walk.all::<Snapshot>()?.items;
+    let groups = walk.all::<GroupSnapshot>()?.items;
     let uids = { snapshots.iter().map(|one| &one.metadata.uid) }
         .chain(groups.iter().map(|one| &one.metadata.uid));
     cluster.uids.extend(uids.map(ToString::to_string));
-    let are_whole = way.all::<Content>()?.whole && way.all::<GroupContent>()?.whole;
+    let are_whole = walk.all::<Content>()?.whole && walk.all::<GroupContent>()?.whole;
     for snapshot in snapshots.into_iter().filter(|_| are_whole) {
         let Some(content) = snapshot.content() else {
             continue;
         };
-        if way.get::<Content>("", content)?.is_missing() {
+        if walk.get::<Content>("", content)?.is_missing() {
             gone(cluster, snapshot, content);
         }
     }
@@ -115,7 +121,7 @@ fn without_content(way: &mut Way<'_>, cluster: &mut Cluster) -> Step {
         let content = status.map_or("", |status| {
             &*status.bound_volume_group_snapshot_content_name
         });
-        if !content.is_empty() && way.get::<GroupContent>("", content)?.is_missing() {
+        if !content.is_empty() && walk.get::<GroupContent>("", content)?.is_missing() {
             gone(cluster, group, content);
         }
     }

@@ -2,8 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::named::{Cluster, Nameless, Whose, at, key};
-use super::way::{Step, Way};
+use super::named::{AuditedDriver, Cluster, WithoutHandle, at, key};
+use super::walk::{Step, Walk};
 use crate::model::{Attachment, Claim, Node, Pod, Volume};
 
 /// The handle that kubelet makes for an inline ephemeral volume.
@@ -20,9 +20,13 @@ pub(super) fn is_ephemeral(handle: &str) -> bool {
     { handle.split("csi-").skip(1) }.any(|rest| digits(rest) == 64)
 }
 
-pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
-    let driver = whose.driver;
-    for attachment in way.all::<Attachment>()?.items {
+pub(super) fn add_volumes_in_use(
+    walk: &mut Walk<'_>,
+    audited: &AuditedDriver<'_>,
+    cluster: &mut Cluster,
+) -> Step {
+    let driver = audited.driver;
+    for attachment in walk.all::<Attachment>()?.items {
         let (object, source) = (at(attachment), &attachment.spec.source);
         let inline = source.inline_volume_spec.as_ref();
         if let Some(csi) = inline.and_then(|inline| inline.csi.as_ref()) {
@@ -30,7 +34,7 @@ pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) 
             cluster.volumes.add(of, driver, &object);
         }
         let volume = &*source.persistent_volume_name;
-        let got = way.get::<Volume>("", volume)?;
+        let got = walk.get::<Volume>("", volume)?;
         let is_missing = got.is_missing();
         let csi = got.found().and_then(|volume| volume.spec.csi.as_ref());
         let inline = inline.and_then(|inline| inline.csi.as_ref());
@@ -38,43 +42,43 @@ pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) 
             let handle = csi.volume_handle.to_string();
             cluster.in_use.insert(handle, object.clone());
         }
-        if whose.is(&attachment.spec.attacher) && !volume.is_empty() && is_missing {
+        if audited.is(&attachment.spec.attacher) && !volume.is_empty() && is_missing {
             let why = format!(
                 "{object} is of the PersistentVolume {volume}, which does not exist: this may be its volume"
             );
-            let nameless = &mut cluster.volumes.nameless;
-            nameless.insert(key(attachment), Nameless::old(why));
+            let without_handle = &mut cluster.volumes.without_handle;
+            without_handle.insert(key(attachment), WithoutHandle::old(why));
         }
     }
-    for node in way.all::<Node>()?.items {
+    for node in walk.all::<Node>()?.items {
         for of in node.volumes() {
             cluster.volumes.add(of, driver, &at(node));
-            if whose.is(of.0) {
+            if audited.is(of.0) {
                 cluster.in_use.insert(of.1.to_owned(), at(node));
             }
         }
     }
-    pods(way, whose, cluster)
+    pods(walk, audited, cluster)
 }
 
 /// Adds the inline volumes of pods, and the volumes of pods that run without their claim.
-fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
-    let driver = whose.driver;
-    let are_claims_whole = way.all::<Claim>()?.whole;
-    for pod in way.all::<Pod>()?.items {
+fn pods(walk: &mut Walk<'_>, audited: &AuditedDriver<'_>, cluster: &mut Cluster) -> Step {
+    let driver = audited.driver;
+    let are_claims_whole = walk.all::<Claim>()?.whole;
+    for pod in walk.all::<Pod>()?.items {
         let object = at(pod);
         for volume in &pod.spec.volumes {
             if let Some(csi) = &volume.csi {
                 let handle = ephemeral(&pod.metadata.uid, &volume.name);
                 cluster.volumes.add((&csi.driver, &handle), driver, &object);
-                if whose.is(&csi.driver) {
+                if audited.is(&csi.driver) {
                     let why = format!(
                         "{object} has a volume of its own of {}, which may be this one under another handle",
                         csi.driver
                     );
                     // If the driver lists this very handle, the entry is ignored.
-                    let nameless = &mut cluster.volumes.nameless;
-                    nameless.insert(handle, Nameless::old(why));
+                    let without_handle = &mut cluster.volumes.without_handle;
+                    without_handle.insert(handle, WithoutHandle::old(why));
                 }
                 continue;
             }
@@ -90,10 +94,10 @@ fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
                     }
                 }
                 Some(Err(why)) => {
-                    let doubt = format!(
+                    let text = format!(
                         "{object} has a volume of an in-tree plugin, whose handle cannot be told: {why}"
                     );
-                    cluster.volumes.doubts.insert(doubt);
+                    cluster.volumes.unread.insert(text);
                 }
                 None => {}
             }
@@ -102,11 +106,11 @@ fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
             continue;
         }
         for claim in pod.claims() {
-            let got = way.get::<Claim>(&pod.metadata.namespace, &claim)?;
+            let got = walk.get::<Claim>(&pod.metadata.namespace, &claim)?;
             if let Some(claim) = got.found() {
-                let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
+                let volume = walk.get::<Volume>("", &claim.spec.volume_name)?.found();
                 let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
-                if let Some(csi) = csi.filter(|csi| whose.is(&csi.driver)) {
+                if let Some(csi) = csi.filter(|csi| audited.is(&csi.driver)) {
                     let used = cluster.in_use.entry(csi.volume_handle.to_string());
                     used.or_insert_with(|| object.clone());
                 }
@@ -114,8 +118,8 @@ fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
                 let why = format!(
                     "{object} runs with the claim {claim}, which does not exist: this may be its volume"
                 );
-                let nameless = &mut cluster.volumes.nameless;
-                nameless.insert(format!("{} {claim}", key(pod)), Nameless::old(why));
+                let without_handle = &mut cluster.volumes.without_handle;
+                without_handle.insert(format!("{} {claim}", key(pod)), WithoutHandle::old(why));
             }
         }
     }
