@@ -111,7 +111,7 @@ pub struct Config {
     /// `--worker-threads` and delays.
     pub pacing: Pacing,
     /// `--retry-crd-interval-max`, at least a second: how long the start waits for the CRDs.
-    pub kinds_patience: Duration,
+    pub crd_timeout: Duration,
     /// Flags and gates that decisions read.
     pub settings: Settings,
     /// Feature gate `CSIVolumeGroupSnapshot`.
@@ -139,7 +139,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let config = Config {
         resync: duration("resync-period"),
         pacing: Pacing::from_flags(values, at_least_one(values, "worker-threads")?),
-        kinds_patience: duration("retry-crd-interval-max").max(Duration::from_secs(1)),
+        crd_timeout: duration("retry-crd-interval-max").max(Duration::from_secs(1)),
         settings: Settings {
             distributed: values.bool("enable-distributed-snapshotting"),
             keep_mode: values.bool("prevent-volume-mode-conversion"),

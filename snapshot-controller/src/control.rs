@@ -36,10 +36,10 @@ pub(crate) enum Groups {
 
 /// How long the group kinds may take to be listed before the controller tells users that it does not
 /// serve groups. Single snapshots do not wait for them.
-const PATIENCE: Duration = Duration::from_secs(30);
+const GROUP_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often the controller looks for the group kinds if `--resync-period` is zero.
-const LOOK: Duration = Duration::from_mins(15);
+const GROUP_KINDS_INTERVAL: Duration = Duration::from_mins(15);
 
 /// Works until a signal comes, then finishes the running attempts.
 ///
@@ -74,7 +74,7 @@ pub(crate) async fn work(
     let rules = permission::rules(config.settings, groups == Groups::Served);
     let api = seat.api();
     let look = if config.resync.is_zero() {
-        LOOK
+        GROUP_KINDS_INTERVAL
     } else {
         config.resync
     };
@@ -126,7 +126,10 @@ async fn serve_groups(engine: &Engine, others: [&[Watch]; 2], of_groups: &[Watch
     for watches in others {
         watch::ready(watches).await;
     }
-    if timeout(PATIENCE, watch::ready(of_groups)).await.is_err() {
+    if timeout(GROUP_LIST_TIMEOUT, watch::ready(of_groups))
+        .await
+        .is_err()
+    {
         tracing::warn!("Cannot list the kinds of group snapshots, continuing without them");
         look(informers.give_groups_up());
     }

@@ -11,7 +11,7 @@
 //! | `snapshot` | the next step for a VolumeSnapshot |
 //! | `group` | the next step for a VolumeGroupSnapshot, and for its content |
 //! | `status` | what a status shows of a content |
-//! | `silent` | whether no sidecar answers |
+//! | `unhandled` | whether no sidecar answers |
 //! | `content` | the next step for a VolumeSnapshotContent |
 //! | `grouped` | what groups have something to do with |
 //! | `claim` | whether a claim has to stay, and the object that says so |
@@ -36,9 +36,9 @@ pub mod reactor;
 pub mod request;
 pub mod secret;
 pub mod settled;
-pub mod silent;
 pub mod snapshot;
 pub mod status;
+pub mod unhandled;
 pub mod view;
 
 pub use informers::Informers;

@@ -37,7 +37,7 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     // The HTTP server starts before anything that may take long.
     let working = async {
         let api = seat.api();
-        let kinds = kinds::wait(&api, config.kinds_patience);
+        let kinds = kinds::wait(&api, config.crd_timeout);
         process.unless_ended(kinds).await?;
         let groups = match config.groups {
             true if kinds::groups(&api).await => Groups::Served,

@@ -23,7 +23,7 @@ fn defaults_are_upstreams() {
             retry_start: Duration::from_secs(1),
             retry_max: Duration::from_mins(5),
         },
-        kinds_patience: Duration::from_secs(30),
+        crd_timeout: Duration::from_secs(30),
         settings: Settings {
             distributed: false,
             keep_mode: true,
@@ -59,7 +59,7 @@ fn every_flag_says_what_it_means() {
     assert_eq!(all.pacing.retry_start, Duration::ZERO);
     assert_eq!(all.pacing.retry_max, Duration::from_secs(10));
     // A shorter interval is raised to a second (C-5).
-    assert_eq!(all.kinds_patience, Duration::from_secs(1));
+    assert_eq!(all.crd_timeout, Duration::from_secs(1));
     assert!(all.settings.distributed && !all.settings.keep_mode);
     let http = all.http.unwrap();
     assert_eq!(
@@ -138,8 +138,8 @@ fn c_3_the_order_of_checks_decides() {
     ] {
         let exit = decide_on(args).unwrap_err();
         assert_eq!(exit.code, code, "{args:?}: {exit:?}");
-        let said = format!("{}{}", exit.stderr, exit.error.unwrap_or_default());
-        assert!(said.contains(text), "{args:?}: {said}");
+        let output = format!("{}{}", exit.stderr, exit.error.unwrap_or_default());
+        assert!(output.contains(text), "{args:?}: {output}");
     }
     // Without leader election its durations are not checked.
     assert_eq!(config(&[timing]).election, None);

@@ -78,7 +78,7 @@ fn has_made(group: &GroupContent, content: &Content) -> bool {
 /// since its snapshot stays; any other one waits for its owner, who gets one event.
 fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     let retained = content.policy == Policy::Retain;
-    if !retained && view.in_flight.is_told(&content.uid) {
+    if !retained && view.in_flight.is_reported_orphan(&content.uid) {
         return Ok(Next::Done);
     }
     let snapshot = view.snapshot(&content.snapshot_key())?;

@@ -10,7 +10,7 @@ use sidecar::waits::Waits;
 
 use super::complaint::RequeueTrigger;
 use super::request::Object;
-use super::silent::Silent;
+use super::unhandled::UnhandledContents;
 use crate::model::{Claim, Content, GroupContent, Snapshot, Text};
 
 /// The key of a queue item: an object, by its key in the API.
@@ -69,9 +69,9 @@ pub struct InFlightState {
     /// Triggers of failed attempts.
     waits: Waits<Key, RequeueTrigger>,
     /// UIDs of contents that users were told nothing will delete.
-    told: HashSet<Text>,
+    orphans: HashSet<Text>,
     /// VolumeSnapshots whose content no sidecar has begun with.
-    pub silent: Silent,
+    pub unhandled: UnhandledContents,
     /// Running and unsettled writes of claims.
     pub claims: Claims,
 }
@@ -224,18 +224,18 @@ impl InFlightState {
 
     /// Whether users were told that nothing deletes the content with this UID.
     #[must_use]
-    pub fn is_told(&self, uid: &Text) -> bool {
-        self.told.contains(uid)
+    pub fn is_reported_orphan(&self, uid: &Text) -> bool {
+        self.orphans.contains(uid)
     }
 
     /// Records that users were told so.
-    pub fn tell(&mut self, uid: &Text) {
-        self.told.insert(uid.clone());
+    pub fn report_orphan(&mut self, uid: &Text) {
+        self.orphans.insert(uid.clone());
     }
 
     /// Forgets the content with this UID, which is gone.
-    pub fn untell(&mut self, uid: &Text) {
-        self.told.remove(uid);
+    pub fn forget_orphan(&mut self, uid: &Text) {
+        self.orphans.remove(uid);
     }
 }
 

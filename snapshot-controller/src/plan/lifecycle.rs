@@ -40,35 +40,35 @@ pub struct SnapshotSeen<'a> {
 #[must_use]
 pub fn of_snapshot<'a>(snapshot: &SnapshotSeen<'a>, look: Look) -> Vec<Step<'a>> {
     let mut steps = Vec::new();
-    let mut say = |stage, progress| {
+    let mut record = |stage, progress| {
         let step = Step::new(stage, Id::of(snapshot.uid), progress);
         steps.push(step.owned_by([snapshot.content, snapshot.class]));
     };
     let open = |second| Progress::open(Since::At(second));
     if look == Look::Gone || snapshot.deleted != 0 {
-        say(Stage::SnapshotCut, Progress::Dropped);
-        say(Stage::SnapshotReady, Progress::Dropped);
+        record(Stage::SnapshotCut, Progress::Dropped);
+        record(Stage::SnapshotReady, Progress::Dropped);
         let left = look != Look::Gone && snapshot.held;
         let deleted = if left {
             open(snapshot.deleted)
         } else {
             Progress::DONE
         };
-        say(Stage::SnapshotDeleted, deleted);
+        record(Stage::SnapshotDeleted, deleted);
         return steps;
     }
     // A snapshot that was ready once does not open the stage again.
     let is_new = look == Look::First;
     if snapshot.dynamic && is_new {
-        say(Stage::SnapshotCut, open(snapshot.created));
+        record(Stage::SnapshotCut, open(snapshot.created));
     }
     if let Some(taken) = snapshot.taken {
         let at = Some(taken);
-        say(Stage::SnapshotCut, Progress::Done { at, end: End::Own });
+        record(Stage::SnapshotCut, Progress::Done { at, end: End::Own });
     }
     match snapshot.ready {
-        true => say(Stage::SnapshotReady, Progress::DONE),
-        false if is_new => say(Stage::SnapshotReady, open(snapshot.created)),
+        true => record(Stage::SnapshotReady, Progress::DONE),
+        false if is_new => record(Stage::SnapshotReady, open(snapshot.created)),
         false => {}
     }
     steps

@@ -5,9 +5,9 @@
 
 mod attempt;
 mod change;
-mod heard;
 mod observe;
 mod outcome;
+mod replies;
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::informers::Informers;
 use super::operation::{Operations, State};
 use super::request::{Object, Reply, Request};
 use super::settled::{content_is_settled, is_settled};
-use super::silent::Untouched;
+use super::unhandled::Unhandled;
 use crate::model::List;
 
 use attempt::Subject;
@@ -42,7 +42,7 @@ pub const GROUPS: usize = 3;
 pub const GROUP_CONTENTS: usize = 4;
 
 type Informed<'a> = &'a (dyn Informers + 'static);
-type News = Due<Key, Notice>;
+type Wakes = Due<Key, Notice>;
 
 /// The controller.
 #[derive(Debug, Default)]
@@ -60,8 +60,8 @@ impl Reactor for Controller {
     type Notice = Notice;
     type Failure = Failed;
 
-    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
-        let mut due = News::default();
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> Wakes {
+        let mut due = Wakes::default();
         match change {
             Change::Snapshot { old, new, own } => {
                 self.snapshot_changed(old, new, own, informers, &mut due);
@@ -119,9 +119,9 @@ impl Reactor for Controller {
         self.next(attempt, informers, now.timestamp)
     }
 
-    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> News {
-        let mut due = News::default();
-        self.heard(attempt, reply, informers, &mut due);
+    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
+        let mut due = Wakes::default();
+        self.apply_reply(attempt, reply, informers, &mut due);
         due
     }
 
@@ -134,17 +134,17 @@ impl Reactor for Controller {
         attempt: Attempt,
         informers: Informed<'_>,
         now: Now,
-    ) -> (Verdict<Failed>, News) {
-        let mut due = News::default();
-        let silent = &mut self.in_flight.silent;
+    ) -> (Verdict<Failed>, Wakes) {
+        let mut due = Wakes::default();
+        let unhandled = &mut self.in_flight.unhandled;
         let (verdict, notices) = attempt.end(|subject| match subject {
             Subject::Snapshot(of) => {
                 let content = attempt::content(of, informers)?;
-                silent.look(&of.uid, Untouched::of(of, &content), now.timestamp)
+                unhandled.look(&of.uid, Unhandled::of(of, &content), now.timestamp)
             }
             Subject::Group(of) => {
                 let content = attempt::content_of_group(of, informers)?;
-                silent.look(&of.uid, Untouched::of_group(of, &content), now.timestamp)
+                unhandled.look(&of.uid, Unhandled::of_group(of, &content), now.timestamp)
             }
             Subject::Content(_) | Subject::GroupContent(_) => None,
         });

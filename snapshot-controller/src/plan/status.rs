@@ -68,17 +68,17 @@ pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Pro
 #[must_use]
 pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
     let message = shown.error.and_then(|error| error.message.as_deref());
-    let told = message.is_some_and(|message| alike(message, &complaint.message));
+    let reported = message.is_some_and(|message| alike(message, &complaint.message));
     let unready = match complaint.record {
         Record::Nothing => return None,
         Record::Error => false,
         Record::Unready => shown.ready != Some(false),
     };
-    if told && !unready {
+    if reported && !unready {
         return None;
     }
     let mut change = Map::new();
-    if !told {
+    if !reported {
         let error = json!({"time": seconds(now), "message": complaint.message});
         change.insert("error".to_owned(), error);
     }

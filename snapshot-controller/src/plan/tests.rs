@@ -13,7 +13,7 @@ mod group_static;
 mod lost;
 mod others;
 mod refusals;
-mod silent;
+mod unhandled;
 
 use crate::plan::request::{ApiError, Refusal};
 use crate::testing::server::error;

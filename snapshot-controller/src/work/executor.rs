@@ -98,7 +98,7 @@ impl Shell<Controller> for Executor {
 
     fn note(&self, notice: Notice) {
         match notice {
-            Notice::Event(event) => self.tell(*event),
+            Notice::Event(event) => self.record_event(*event),
             Notice::Sample(sample) => self.metrics.observe(&sample, Instant::now().into_std()),
             Notice::InFlight(number) => self.metrics.in_flight(number),
         }
@@ -174,7 +174,7 @@ fn names(json: &str) -> Result<Text, ApiError> {
 }
 
 impl Executor {
-    fn tell(&self, event: Event) {
+    fn record_event(&self, event: Event) {
         let about = Reference {
             api_version: format!("{}/{VERSION}", event.about.kind.group).into(),
             kind: event.about.kind.kind.into(),

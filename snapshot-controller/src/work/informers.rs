@@ -10,7 +10,7 @@ use sidecar::lifecycle::Lifecycle;
 use sidecar::node_selector::selects;
 
 use super::executor::Engine;
-use super::record::packed::{Held, Pack};
+use super::record::packed::{MaybePacked, Pack};
 use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
 };
@@ -23,9 +23,9 @@ use crate::plan::{self, Settings};
 #[derive(Debug)]
 pub struct Informers {
     /// VolumeSnapshots.
-    pub snapshots: Cache<Held<Snapshot>>,
+    pub snapshots: Cache<MaybePacked<Snapshot>>,
     /// VolumeSnapshotContents.
-    pub contents: Cache<Held<Content>>,
+    pub contents: Cache<MaybePacked<Content>>,
     /// VolumeSnapshotClasses.
     pub classes: Cache<Class>,
     /// PersistentVolumeClaims.
@@ -203,7 +203,7 @@ impl plan::Informers for Informers {
     }
 }
 
-fn snapshot_changed(engine: &Engine, event: Event<'_, Held<Snapshot>>) {
+fn snapshot_changed(engine: &Engine, event: Event<'_, MaybePacked<Snapshot>>) {
     match Changed::of(event) {
         Err(key) => engine.observe(Change::Resync(Key::Snapshot(key))),
         Ok(Changed { old, new, own }) => engine.observe(Change::Snapshot {
@@ -214,7 +214,7 @@ fn snapshot_changed(engine: &Engine, event: Event<'_, Held<Snapshot>>) {
     }
 }
 
-fn content_changed(engine: &Engine, event: Event<'_, Held<Content>>) {
+fn content_changed(engine: &Engine, event: Event<'_, MaybePacked<Content>>) {
     match Changed::of(event) {
         Err(key) => engine.observe(Change::Resync(Key::Content(key))),
         Ok(Changed { old, new, own }) => engine.observe(Change::Content {
@@ -235,7 +235,7 @@ struct Changed<R> {
 impl<R: Pack> Changed<R> {
     /// # Errors
     /// The event is a resync of the object with this name.
-    fn of(event: Event<'_, Held<R>>) -> Result<Self, Text> {
+    fn of(event: Event<'_, MaybePacked<R>>) -> Result<Self, Text> {
         match event {
             Event::Upserted {
                 key,

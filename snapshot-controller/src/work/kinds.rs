@@ -14,11 +14,11 @@ use super::api::{CLASSES, CONTENTS, GROUP_CLASSES, GROUP_CONTENTS, GROUP_SNAPSHO
 /// The first pause between two requests.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// Waits until the three kinds exist, at most `patience`.
+/// Waits until the three kinds exist, at most `timeout`.
 ///
 /// # Errors
 /// The exit code and text: a kind is missing, or may not be listed.
-pub async fn wait(api: &Api, patience: Duration) -> Result<(), Exit> {
+pub async fn wait(api: &Api, timeout: Duration) -> Result<(), Exit> {
     let (begun, mut pause) = (Instant::now(), FIRST);
     loop {
         let Err((resource, error)) = look(api).await else {
@@ -32,7 +32,7 @@ pub async fn wait(api: &Api, patience: Duration) -> Result<(), Exit> {
             );
             return Err(Exit::failure(1, line));
         }
-        let left = patience.saturating_sub(begun.elapsed());
+        let left = timeout.saturating_sub(begun.elapsed());
         if left.is_zero() {
             let line =
                 format!("Exiting due to failure to ensure CRDs exist during startup: {error}");

@@ -23,9 +23,9 @@ async fn without_kinds() -> Stage {
 
 #[tokio::test]
 async fn c_4_c_5_without_kinds_it_ends() {
-    for (row, patience, least) in [("C-4", "3s", 3), ("C-5", "100ms", 1)] {
+    for (row, limit, least) in [("C-4", "3s", 3), ("C-5", "100ms", 1)] {
         let stage = without_kinds().await;
-        let flag = format!("--retry-crd-interval-max={patience}");
+        let flag = format!("--retry-crd-interval-max={limit}");
         let mut process = stage.start(&[&flag]);
         let end = process.ended_within(PATIENCE).await;
         let last = end.with_code(1);

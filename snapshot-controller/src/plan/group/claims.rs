@@ -55,7 +55,7 @@ pub(super) fn volumes(
         match Origin::of(view, &key, &claim)? {
             Ok(origin) => volumes.push(origin),
             Err(why) => {
-                let text = why.told("a group snapshot");
+                let text = why.text("a group snapshot");
                 return Ok(Err(problem(text, Some(why.trigger(&key)))));
             }
         }

@@ -47,8 +47,8 @@ fn default(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
             ..complaint
         })
     };
-    let told = |problem: Problem| refuse(problem.text, problem.triggers);
-    let all = claims::volumes(view, group, selector)?.map_err(told)?;
+    let refused = |problem: Problem| refuse(problem.text, problem.triggers);
+    let all = claims::volumes(view, group, selector)?.map_err(refused)?;
     let driver = all.first().and_then(|first| first.volume.csi.as_ref());
     let Some(csi) = driver else {
         let error = format!(

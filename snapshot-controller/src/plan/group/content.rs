@@ -40,7 +40,7 @@ pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
 /// finalizer, since its group snapshot stays; any other one waits for its owner, who gets one event.
 fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
     let retained = content.policy == Policy::Retain;
-    if !retained && view.in_flight.is_told(&content.uid) {
+    if !retained && view.in_flight.is_reported_orphan(&content.uid) {
         return Ok(Next::Done);
     }
     let key = content.group_key();

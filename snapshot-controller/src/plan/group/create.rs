@@ -49,7 +49,7 @@ pub(super) fn decide(
 /// The volume handle, if the volume belongs to the class's driver.
 fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
     let (volume, key) = (&origin.name, group.key());
-    let (told, error) = match &origin.volume.csi {
+    let (user_text, error) = match &origin.volume.csi {
         Some(csi) if csi.driver == class.class.driver => return Ok(csi.handle.clone()),
         None => (
             format!("Cannot snapshot a non-CSI volume: {volume}"),
@@ -57,16 +57,16 @@ fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
         ),
         Some(csi) => {
             let (of_volume, of_class) = (&csi.driver, &class.class.driver);
-            let told = format!(
+            let user_text = format!(
                 "Volume CSI driver ({of_volume}) mismatch with VolumeGroupSnapshotClass \
                  ({of_class}) {key}: {volume}"
             );
-            let error = unwritten(&key, &told);
-            (told, error)
+            let error = unwritten(&key, &user_text);
+            (user_text, error)
         }
     };
     let complaint = Complaint {
-        also: Some(("CreateGroupSnapshotContentFailed", told)),
+        also: Some(("CreateGroupSnapshotContentFailed", user_text)),
         ..Complaint::ungrouped(&error)
     };
     let complaint = complaint.until_changed(Object::Volume(volume.clone()));

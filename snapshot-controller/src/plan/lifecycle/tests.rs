@@ -24,11 +24,11 @@ fn done(at: Option<Timestamp>) -> Progress {
     Progress::Done { at, end: End::Own }
 }
 
-fn said(snapshot: &SnapshotSeen<'_>, look: Look) -> Vec<(&'static str, Progress)> {
+fn named_steps(snapshot: &SnapshotSeen<'_>, look: Look) -> Vec<(&'static str, Progress)> {
     let steps = of_snapshot(snapshot, look);
     assert!(steps.iter().all(|step| step.object == Id::of("u1")));
-    let said = steps.iter().map(|step| (step.stage.name(), step.progress));
-    said.collect()
+    let named = steps.iter().map(|step| (step.stage.name(), step.progress));
+    named.collect()
 }
 
 #[test]
@@ -75,7 +75,11 @@ fn o_90_a_snapshot_is_cut_gets_ready_and_goes() {
         (snapshot(), Look::Gone, over(done(None))),
     ];
     for (snapshot, look, expected) in rows {
-        assert_eq!(said(&snapshot, look), expected, "{snapshot:?}, {look:?}");
+        assert_eq!(
+            named_steps(&snapshot, look),
+            expected,
+            "{snapshot:?}, {look:?}"
+        );
     }
     let steps = of_snapshot(&snapshot(), Look::First);
     assert_eq!(steps[0].owners, ["", "fast"]);

@@ -12,7 +12,7 @@ use crate::model::{Content, Group, GroupContent, GroupSource, Snapshot, Text};
 use crate::plan::complaint::{Complaint, Record};
 use crate::plan::in_flight::Key;
 use crate::plan::request::{self, Object, Request, Write, read};
-use crate::plan::silent::Silence;
+use crate::plan::unhandled::Reaction;
 use crate::plan::view::{Learnt, Next, Purpose, View};
 use crate::plan::{claim, content as contents, group, snapshot, status};
 
@@ -37,7 +37,7 @@ pub struct Attempt {
     /// The object to read before anything else: a write showed that the known version is old.
     pub(super) reread: Option<Object>,
     /// The failure of a request, not yet reported to users.
-    pub(super) untold: Option<Box<Complaint>>,
+    pub(super) unreported: Option<Box<Complaint>>,
     pub(super) conflicts: u32,
     pub(super) over: Option<Over>,
     pub(super) notices: Vec<Notice>,
@@ -65,7 +65,7 @@ impl Attempt {
             subject: None,
             learnt: Vec::new(),
             reread: None,
-            untold: None,
+            unreported: None,
             conflicts: 0,
             over: None,
             notices: Vec::new(),
@@ -76,15 +76,15 @@ impl Attempt {
     /// begins.
     pub(super) fn end(
         mut self,
-        look: impl FnOnce(&Subject) -> Option<Silence>,
+        look: impl FnOnce(&Subject) -> Option<Reaction>,
     ) -> (Verdict<Failed>, Vec<Notice>) {
         if let (Some(Over::Done), Some(subject)) = (&self.over, &self.subject)
-            && let Some(Silence { told, again }) = look(subject)
+            && let Some(Reaction { event, after }) = look(subject)
         {
-            let events = told.map(|told| outcome::events(subject, &told));
+            let events = event.map(|event| outcome::events(subject, &event));
             self.notices.extend(events.into_iter().flatten());
             let verdict = Verdict::After {
-                delay: again,
+                delay: after,
                 failure: None,
             };
             return (verdict, self.notices);
@@ -135,7 +135,7 @@ impl Controller {
         informers: Informed<'_>,
         now: Timestamp,
     ) -> Option<Request> {
-        if let Some(complaint) = attempt.untold.take() {
+        if let Some(complaint) = attempt.unreported.take() {
             return self.fail(attempt, *complaint, now);
         }
         if attempt.over.is_some() {
@@ -231,7 +231,7 @@ impl Controller {
             {
                 // No retry: only an administrator, or the deletion of the content for its owner,
                 // ends this.
-                self.in_flight.tell(subject.uid());
+                self.in_flight.report_orphan(subject.uid());
                 attempt.complain(complaint);
                 attempt.done()
             }

@@ -1,7 +1,7 @@
 //! Finds the keys that a change requeues.
 
 use super::attempt::content_of_group;
-use super::{Controller, Informed, News, Notice, wake};
+use super::{Controller, Informed, Notice, Wakes, wake};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::{GroupHandle, Key};
@@ -15,7 +15,7 @@ impl Controller {
         new: Option<&Snapshot>,
         own: bool,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
         let key = either.key();
@@ -42,9 +42,9 @@ impl Controller {
 
     /// Handles a VolumeSnapshot that is gone, however it went: if somebody removed its finalizers by
     /// force, its content may be orphaned, and its claim may still have our finalizer.
-    fn gone(&mut self, old: &Snapshot, due: &mut News) {
+    fn gone(&mut self, old: &Snapshot, due: &mut Wakes) {
         self.ended(&old.uid, due);
-        self.in_flight.silent.forget(&old.uid);
+        self.in_flight.unhandled.forget(&old.uid);
         let content = old.bound().cloned();
         due.wakes
             .extend(content.map(|name| wake(Key::Content(name))));
@@ -53,7 +53,7 @@ impl Controller {
     }
 
     /// Ends the operations of the object with this UID.
-    fn ended(&mut self, uid: &Text, due: &mut News) {
+    fn ended(&mut self, uid: &Text, due: &mut Wakes) {
         let samples = self.operations.gone(uid);
         due.notices.extend(samples.into_iter().map(Notice::Sample));
         let in_flight = self.operations.len();
@@ -64,12 +64,12 @@ impl Controller {
         &mut self,
         old: Option<&Content>,
         new: Option<&Content>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
-            self.in_flight.untell(&old.uid);
+            self.in_flight.forget_orphan(&old.uid);
         }
         self.in_flight.content(old, new);
         let name = either.name.clone();
@@ -87,14 +87,14 @@ impl Controller {
         new: Option<&Group>,
         own: bool,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
         let key = either.key();
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
             self.ended(&old.uid, due);
-            self.in_flight.silent.forget(&old.uid);
+            self.in_flight.unhandled.forget(&old.uid);
             let members = self.in_flight.members(&old.uid).cloned();
             due.wakes
                 .extend(members.map(|member| wake(Key::Snapshot(member))));
@@ -131,13 +131,13 @@ impl Controller {
         new: Option<&GroupContent>,
         own: bool,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
         let name = either.name.clone();
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
-            self.in_flight.untell(&old.uid);
+            self.in_flight.forget_orphan(&old.uid);
         }
         for handle in self.in_flight.group_content(old, new) {
             self.wake_grouped(&handle, due);
@@ -163,14 +163,14 @@ impl Controller {
     }
 
     /// Requeues the half-made contents of members of the group with this handle.
-    fn wake_unbound(&self, handle: &GroupHandle, due: &mut News) {
+    fn wake_unbound(&self, handle: &GroupHandle, due: &mut Wakes) {
         let unbound = self.in_flight.unbound(handle).cloned();
         due.wakes
             .extend(unbound.map(|content| wake(Key::Content(content))));
     }
 
     /// Requeues the VolumeSnapshots whose contents have this handle of a group.
-    fn wake_grouped(&self, handle: &GroupHandle, due: &mut News) {
+    fn wake_grouped(&self, handle: &GroupHandle, due: &mut Wakes) {
         let grouped = self.in_flight.grouped(handle).cloned();
         due.wakes
             .extend(grouped.map(|snapshot| wake(Key::Snapshot(snapshot))));
@@ -181,7 +181,7 @@ impl Controller {
         key: Text,
         old: Option<&Claim>,
         new: Option<&Claim>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let read = self.in_flight.claim(&key, old, new);
         due.wakes
@@ -198,7 +198,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn triggered(&self, trigger: &RequeueTrigger, due: &mut News) {
+    pub(super) fn triggered(&self, trigger: &RequeueTrigger, due: &mut Wakes) {
         due.wakes
             .extend(self.in_flight.triggered(trigger).into_iter().map(wake));
     }
@@ -213,7 +213,7 @@ pub(super) fn wake_named(
     old: Option<&Content>,
     new: Option<&Content>,
     informers: Informed<'_>,
-    due: &mut News,
+    due: &mut Wakes,
 ) {
     let all = [old, new].into_iter().flatten();
     let mut keys: Vec<Text> = all.map(Content::snapshot_key).collect();

@@ -68,7 +68,7 @@ impl Origin {
 impl Problem {
     /// The text for users.
     #[must_use]
-    pub fn told(&self, wanted: &str) -> String {
+    pub fn text(&self, wanted: &str) -> String {
         match self {
             Self::Unbound(claim) => format!(
                 "the PVC {claim} is not yet bound to a PV, will not attempt to take {wanted}"
@@ -93,7 +93,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.told("a snapshot"))
+        out.write_str(&self.text("a snapshot"))
     }
 }
 

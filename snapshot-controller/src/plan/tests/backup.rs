@@ -336,8 +336,8 @@ fn g_42_without_groups_what_was_in_a_group_goes_if_that_is_gone() {
             bench.run();
             bench.delete(Kind::Snapshot, "ns/s1");
             let lines = bench.run();
-            let told = |line: &String| line.starts_with("E:");
-            assert!(!lines.iter().any(told), "{row} {lines:#?}");
+            let reported = |line: &String| line.starts_with("E:");
+            assert!(!lines.iter().any(reported), "{row} {lines:#?}");
             ends(&mut bench, &row);
         }
     }
@@ -352,13 +352,13 @@ fn g_42_without_groups_a_group_that_lives_holds_its_members() {
         bench.add(Kind::Group, group("v1", "V1"));
         bench.run();
         bench.delete(Kind::Snapshot, "ns/s1");
-        let told = "E: ns/s1 Warning SnapshotDeletePending deletion of the individual volume \
+        let reported = "E: ns/s1 Warning SnapshotDeletePending deletion of the individual volume \
                     snapshot ns/s1 is not allowed as it belongs to group snapshot ns/v1. Group \
                     snapshots are not active in this controller: the volume snapshot stays until \
                     the group snapshot is gone";
-        shows(&row, &bench.run(), &[told]);
+        shows(&row, &bench.run(), &[reported]);
         assert!(!goes(&bench, Kind::Content, "snapcontent-U1"), "{row}");
-        shows(&row, &bench.retry(), &[told]);
+        shows(&row, &bench.retry(), &[reported]);
         // Groups are not watched: the next attempt sees that the group is gone.
         bench.server.strip(Kind::Group, "ns/v1");
         bench.run();
@@ -373,11 +373,11 @@ fn g_42_a_group_that_may_not_be_read_holds_its_members() {
     bench.refuse("GET group ns/v1", forbidden(), 1);
     bench.run();
     bench.delete(Kind::Snapshot, "ns/s1");
-    let told = "E: ns/s1 Warning SnapshotDeletePending deletion of the individual volume snapshot \
+    let reported = "E: ns/s1 Warning SnapshotDeletePending deletion of the individual volume snapshot \
                 ns/s1 is not allowed as it belongs to group snapshot ns/v1. Group snapshots are not \
                 active in this controller: the volume snapshot stays until the group snapshot is \
                 gone; this controller cannot read the group snapshot: forbidden";
-    shows("G-42", &bench.run(), &[told]);
+    shows("G-42", &bench.run(), &[reported]);
     assert!(!goes(&bench, Kind::Content, "snapcontent-U1"));
     bench.retry();
     ends(&mut bench, "G-42");
@@ -578,9 +578,9 @@ fn c_101_an_unready_snapshot_follows_the_content_that_it_is_bound_to() {
             unready["status"]["creationTime"] = "2026-01-02T03:04:05Z".into();
         }
         bench.add(Kind::Snapshot, unready);
-        let told = |line: &String| line.starts_with("E:") || line.starts_with("POST");
+        let reported = |line: &String| line.starts_with("E:") || line.starts_with("POST");
         let lines = bench.run();
-        assert!(!lines.iter().any(told), "{row} {lines:#?}");
+        assert!(!lines.iter().any(reported), "{row} {lines:#?}");
         bench.edit(Kind::Content, "kept", |content| {
             content["status"] = crate::testing::objects::taken(true);
         });
@@ -629,8 +629,8 @@ fn c_101_what_is_bound_to_another_content_is_told_so_once() {
             lines.extend(bench.retry());
             lines.extend(bench.resync());
             let event = format!("E: ns/s1 Warning {reason} {message}");
-            let told: Vec<&String> = lines.iter().filter(|it| it.starts_with("E:")).collect();
-            assert_eq!(told, [&event], "{row} {lines:#?}");
+            let reported: Vec<&String> = lines.iter().filter(|it| it.starts_with("E:")).collect();
+            assert_eq!(reported, [&event], "{row} {lines:#?}");
             let made = bench.server.get(Kind::Content, "snapcontent-U1");
             assert!(made.is_none(), "{row} {lines:#?}");
         }

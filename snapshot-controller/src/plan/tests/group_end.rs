@@ -129,12 +129,12 @@ fn g_23_a_member_that_is_being_restored_holds_the_group() {
     bench.add(Kind::Claim, restoring(&key));
     bench.run();
     bench.delete(Kind::Group, "ns/v1");
-    let told = format!(
+    let reported = format!(
         "E: ns/v1 Warning SnapshotDeletePending Snapshot {key} belonging to VolumeGroupSnapshot \
          ns/v1 is being used to restore a PVC: ns/r1"
     );
-    shows("G-23", &bench.run(), &[&told]);
-    shows("G-23", &bench.retry(), &[&told]);
+    shows("G-23", &bench.run(), &[&reported]);
+    shows("G-23", &bench.retry(), &[&reported]);
     bench.edit(Kind::Claim, "ns/r1", |claim| {
         claim["status"]["phase"] = "Bound".into()
     });
@@ -181,11 +181,11 @@ fn g_24_a_member_goes_with_its_group_alone() {
     let mut bench = usable();
     let [(key, name), _] = members();
     bench.delete(Kind::Snapshot, &key);
-    let told = format!(
+    let reported = format!(
         "E: {key} Warning SnapshotDeletePending deletion of the individual volume snapshot {key} is \
          not allowed as it belongs to group snapshot ns/v1. …"
     );
-    shows("G-24", &bench.run(), &[&told]);
+    shows("G-24", &bench.run(), &[&reported]);
     assert!(bench.server.get(Kind::Snapshot, &key).is_some());
     let content = bench.server.get(Kind::Content, &name).unwrap();
     assert_eq!(content["metadata"]["deletionTimestamp"], Value::Null);
@@ -358,8 +358,8 @@ fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
             bench.run();
             bench.edit(Kind::GroupContent, CONTENT, retain);
         }
-        let told = r#"PATCH groupcontent groupsnapcontent-V1 {"metadata":{"finalizers":null}}"#;
-        shows(&row, &bench.run(), &[told]);
+        let reported = r#"PATCH groupcontent groupsnapcontent-V1 {"metadata":{"finalizers":null}}"#;
+        shows(&row, &bench.run(), &[reported]);
         assert!(!bench.retries(), "{row}");
     }
 }
@@ -368,7 +368,7 @@ fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
 /// once.
 #[test]
 fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
-    let told = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
+    let reported = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
                 ns/v1 of this content is gone, so nothing will delete its group snapshot. To delete \
                 the content and keep the group snapshot, …";
     for group_first in [true, false] {
@@ -383,7 +383,7 @@ fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
             shows(&row, &bench.run(), &[]);
             bench.server.strip(Kind::Group, "ns/v1");
         }
-        shows(&row, &bench.run(), &[told]);
+        shows(&row, &bench.run(), &[reported]);
         assert!(!bench.retries(), "{row}");
         shows(&row, &bench.resync(), &[]);
         // Another group of the same name does not own this content either.
@@ -407,9 +407,9 @@ fn a_group_whose_content_was_given_to_another_is_told_once() {
     let mut lines = bench.run();
     lines.extend(bench.retry());
     let of_group = lines.iter().filter(|line| line.starts_with("E: ns/v1"));
-    let told = "E: ns/v1 Warning GroupSnapshotMisbound VolumeGroupSnapshotContent is not bound to the \
+    let reported = "E: ns/v1 Warning GroupSnapshotMisbound VolumeGroupSnapshotContent is not bound to the \
                 VolumeGroupSnapshot correctly";
-    assert_eq!(of_group.collect::<Vec<_>>(), [told], "{lines:#?}");
+    assert_eq!(of_group.collect::<Vec<_>>(), [reported], "{lines:#?}");
     let posts = lines.iter().filter(|line| line.starts_with("POST"));
     assert_eq!(posts.count(), 0, "{lines:#?}");
 }

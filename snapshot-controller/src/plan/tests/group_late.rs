@@ -22,8 +22,8 @@ fn a_member_that_is_removed_by_force_is_made_again_with_its_content() {
         }
         bench.run();
         let lines = take(&mut bench, taken_group(true));
-        let told = |line: &String| line.contains("Misbound");
-        assert!(!lines.iter().any(told), "{lines:#?}");
+        let reported = |line: &String| line.contains("Misbound");
+        assert!(!lines.iter().any(reported), "{lines:#?}");
         is_usable(&bench, "removed by force");
         assert!(!bench.retries());
     }
@@ -197,8 +197,8 @@ fn g_13_labels_that_are_none_are_refused() {
              content with error failed to get input parameters to create group snapshot v1: \
              \"VolumeGroupSnapshot ns/v1: spec.source.selector.{field}: "
         );
-        let told = lines.iter().filter(|line| line.starts_with(&text)).count();
-        assert_eq!(told, 1, "{selector} {lines:#?}");
+        let reported = lines.iter().filter(|line| line.starts_with(&text)).count();
+        assert_eq!(reported, 1, "{selector} {lines:#?}");
         let asked = |line: &String| line.contains("claims");
         assert!(!lines.iter().any(asked), "{selector} {lines:#?}");
     }

@@ -167,8 +167,8 @@ fn g_33_a_binding_that_is_refused_is_told() {
     let tried = "PATCH groupcontent gp {\"spec\":{\"volumeGroupSnapshotClassName\":\"g\",\
                  \"volumeGroupSnapshotRef\":{\"uid\":\"V1\"}}}";
     assert_eq!(lines[1], tried, "{lines:#?}");
-    let told = format!("E: ns/v1 Warning GroupSnapshotBindFailed {text}");
-    assert_eq!(lines.last(), Some(&told), "{lines:#?}");
+    let reported = format!("E: ns/v1 Warning GroupSnapshotBindFailed {text}");
+    assert_eq!(lines.last(), Some(&reported), "{lines:#?}");
 }
 
 /// The group goes with the content, by a sidecar that may have seen it unbound.
@@ -184,9 +184,9 @@ fn a_content_that_is_being_deleted_is_not_bound_any_more() {
         .iter()
         .any(|line| line.starts_with("PATCH groupcontent gp {\"spec\""));
     assert!(!bound, "{lines:#?}");
-    let told = "E: ns/v1 Warning GroupSnapshotBindFailed VolumeGroupSnapshotContent [gp] is being \
+    let reported = "E: ns/v1 Warning GroupSnapshotBindFailed VolumeGroupSnapshotContent [gp] is being \
                 deleted";
-    assert!(lines.iter().any(|line| line == told), "{lines:#?}");
+    assert!(lines.iter().any(|line| line == reported), "{lines:#?}");
 }
 
 #[test]
@@ -214,16 +214,17 @@ fn contents_that_do_not_fit_are_told() {
         let mut bench = stage(|_| {});
         bench.edit(Kind::GroupContent, "gp", change);
         let lines = bench.run();
-        let told = format!("E: ns/v1 Warning {reason} {text}");
-        assert!(lines.contains(&told), "{lines:#?}");
+        let reported = format!("E: ns/v1 Warning {reason} {text}");
+        assert!(lines.contains(&reported), "{lines:#?}");
         let content = bench.server.get(Kind::GroupContent, "gp").unwrap();
         assert_ne!(content["spec"]["volumeGroupSnapshotRef"]["uid"], "V1");
     }
     let mut bench = stage(|_| {});
     bench.server.strip(Kind::GroupContent, "gp");
     let lines = bench.run();
-    let told = "E: ns/v1 Warning GroupSnapshotContentMissing VolumeGroupSnapshotContent is missing";
-    assert!(lines.iter().any(|line| line == told), "{lines:#?}");
+    let reported =
+        "E: ns/v1 Warning GroupSnapshotContentMissing VolumeGroupSnapshotContent is missing";
+    assert!(lines.iter().any(|line| line == reported), "{lines:#?}");
     // The content requeues the group at once.
     bench.add(Kind::GroupContent, handmade_group("gp", "v1"));
     let lines = bench.run();

@@ -25,7 +25,7 @@ fn node(name: &str) -> Value {
 fn c_84_c_85_c_86_who_is_to_take_the_snapshot() {
     let here = json!({"snapshot.storage.kubernetes.io/managed-by": "n1"});
     let warning = "E: ns/s1 Warning SnapshotNodeNotFound …";
-    for (row, distributed, affinity, nodes, labels, told) in [
+    for (row, distributed, affinity, nodes, labels, reported) in [
         ("C-84", true, true, &["n1", "n2"][..], here, false),
         ("C-85", true, true, &["n2"], Value::Null, true),
         ("C-85", true, false, &["n1"], Value::Null, false),
@@ -44,7 +44,7 @@ fn c_84_c_85_c_86_who_is_to_take_the_snapshot() {
             .for_each(|name| bench.add(Kind::Node, node(name)));
         bench.add(Kind::Snapshot, snapshot("s1", "U1"));
         let mut expected = BEGUN.to_vec();
-        if told {
+        if reported {
             expected.insert(4, warning);
         }
         shows(row, &bench.run(), &expected);
@@ -262,16 +262,16 @@ fn c_39_an_error_that_differs_in_an_id_alone_is_the_same() {
     (0..3).for_each(|number| bench.refuse("POST content", refused(number), 1));
     bench.refuse("POST content", error(Refusal::Other, "no"), 1);
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
-    let told = |lines: Vec<String>| {
+    let reported = |lines: Vec<String>| {
         let status = |line: &String| line.starts_with("PATCH snapshot/status");
         let event = |line: &String| line.contains("SnapshotContentCreationFailed");
         let count = |is: &dyn Fn(&String) -> bool| lines.iter().filter(|line| is(line)).count();
         (count(&status), count(&event))
     };
-    assert_eq!(told(bench.run()), (1, 1), "C-39");
-    assert_eq!(told(bench.retry()), (0, 0), "C-39");
-    assert_eq!(told(bench.retry()), (0, 0), "C-39");
-    assert_eq!(told(bench.retry()), (1, 1), "C-39: another one");
+    assert_eq!(reported(bench.run()), (1, 1), "C-39");
+    assert_eq!(reported(bench.retry()), (0, 0), "C-39");
+    assert_eq!(reported(bench.retry()), (0, 0), "C-39");
+    assert_eq!(reported(bench.retry()), (1, 1), "C-39: another one");
 }
 
 /// The same for the error of a content, which a sidecar of another make writes at each attempt.

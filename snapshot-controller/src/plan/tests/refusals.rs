@@ -6,9 +6,9 @@ use crate::testing::bench::Bench;
 use crate::testing::objects::{group, snapshot, taken, taken_group};
 use crate::testing::server::Kind;
 
-fn tells(row: &str, lines: &[String], event: &str) {
-    let told = lines.iter().any(|line| line == event);
-    assert!(told, "{row}: {event}\n{lines:#?}");
+fn has_event(row: &str, lines: &[String], event: &str) {
+    let reported = lines.iter().any(|line| line == event);
+    assert!(reported, "{row}: {event}\n{lines:#?}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn c_34_c_42_refused_writes_are_told_of_with_what_they_were_to_write() {
         bench.refuse(line, forbidden(), 1);
         bench.add(Kind::Snapshot, snapshot("s1", "U1"));
         let event = format!("E: ns/s1 Warning {event}");
-        tells(line, &bench.run(), &event);
+        has_event(line, &bench.run(), &event);
         bench.retry();
         bench.edit(Kind::Content, "snapcontent-U1", |content| {
             content["status"] = taken(true);
@@ -83,7 +83,7 @@ fn g_1_refused_writes_of_groups_are_told_of_with_what_they_were_to_write() {
         bench.refuse(line, forbidden(), 1);
         bench.add(Kind::Group, group("v1", "V1"));
         let event = format!("E: ns/v1 Warning {event}");
-        tells(line, &bench.run(), &event);
+        has_event(line, &bench.run(), &event);
         bench.retry();
         take(&mut bench, taken_group(true));
         let group = bench.server.get(Kind::Group, "ns/v1").unwrap();
@@ -97,7 +97,7 @@ fn g_21_a_member_that_may_not_be_deleted_is_named() {
     bench.refuse("DELETE snapshot", forbidden(), 1);
     bench.delete(Kind::Group, "ns/v1");
     let lines = bench.run();
-    let told = |key: &str| {
+    let reported = |key: &str| {
         format!(
             "E: ns/v1 Warning SnapshotDeleteError failed to delete snapshot API object {key} part \
              of group snapshot ns/v1: forbidden"
@@ -105,6 +105,6 @@ fn g_21_a_member_that_may_not_be_deleted_is_named() {
     };
     let named = members()
         .into_iter()
-        .any(|(key, _)| lines.contains(&told(&key)));
+        .any(|(key, _)| lines.contains(&reported(&key)));
     assert!(named, "{lines:#?}");
 }

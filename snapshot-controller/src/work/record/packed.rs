@@ -35,14 +35,14 @@ pub trait Pack: Record + PartialEq {
 
 /// A record as a cache holds it.
 #[derive(Debug)]
-pub enum Held<R: Pack> {
+pub enum MaybePacked<R: Pack> {
     /// The record itself.
     Whole(Arc<R>),
     /// The fields in which the record differs from its like.
     Packed(R::Packed),
 }
 
-impl<R: Pack> Held<R> {
+impl<R: Pack> MaybePacked<R> {
     /// The record of this name.
     pub fn record(&self, name: &str) -> Arc<R> {
         match self {
@@ -52,7 +52,7 @@ impl<R: Pack> Held<R> {
     }
 }
 
-impl<R: Pack> Record for Held<R> {
+impl<R: Pack> Record for MaybePacked<R> {
     type Wire<'a> = R::Wire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {

@@ -23,13 +23,13 @@ fn is_packed<R: Pack + std::fmt::Debug>(object: &Value) -> bool {
     let (json, strings) = (object.to_string(), Interner::default());
     let read = || serde_json::from_str(&json).unwrap();
     let record = R::from_wire(read(), &strings).unwrap();
-    let held = Held::<R>::from_wire(read(), &strings).unwrap();
+    let held = MaybePacked::<R>::from_wire(read(), &strings).unwrap();
     let key = Key::new(
         object["metadata"]["namespace"].as_str(),
         object["metadata"]["name"].as_str().unwrap(),
     );
     assert_eq!(*held.record(key.unwrap().as_str()), record);
-    matches!(held, Held::Packed(_))
+    matches!(held, MaybePacked::Packed(_))
 }
 
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
@@ -131,6 +131,6 @@ fn so_are_contents() {
 /// 20,000 snapshots fit into 25 MB with the program itself.
 #[test]
 fn what_is_held_is_small() {
-    assert!(size_of::<Held<Snapshot>>() <= 56);
-    assert!(size_of::<Held<Content>>() <= 80);
+    assert!(size_of::<MaybePacked<Snapshot>>() <= 56);
+    assert!(size_of::<MaybePacked<Content>>() <= 80);
 }

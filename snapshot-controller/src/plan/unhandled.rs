@@ -12,26 +12,26 @@ use super::complaint::Complaint;
 use crate::model::{Content, Group, GroupContent, Snapshot, Text};
 
 /// How long a content may wait for the first sign of a sidecar.
-const PATIENCE: Duration = Duration::from_mins(5);
+const UNHANDLED_AFTER: Duration = Duration::from_mins(5);
 /// How long until the event is repeated.
-const PAUSE: Duration = Duration::from_hours(1);
+const EVENT_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Time of the last event, by UID of the VolumeSnapshot or VolumeGroupSnapshot.
 #[derive(Debug, Default)]
-pub struct Silent(HashMap<Text, Timestamp>);
+pub struct UnhandledContents(HashMap<Text, Timestamp>);
 
 /// The reaction to a content that no sidecar has begun with.
 #[derive(Debug)]
-pub struct Silence {
+pub struct Reaction {
     /// The event to record now.
-    pub told: Option<Complaint>,
+    pub event: Option<Complaint>,
     /// When to look again.
-    pub again: Duration,
+    pub after: Duration,
 }
 
 /// A content that no sidecar has begun with.
 #[derive(Debug)]
-pub struct Untouched<'a> {
+pub struct Unhandled<'a> {
     created: Timestamp,
     reason: &'static str,
     kind: &'static str,
@@ -40,7 +40,7 @@ pub struct Untouched<'a> {
     check: &'static str,
 }
 
-impl<'a> Untouched<'a> {
+impl<'a> Unhandled<'a> {
     /// The content of this VolumeSnapshot, if it waits for a sidecar; a member's waits for its group.
     #[must_use]
     pub fn of(of: &Snapshot, content: &'a Content) -> Option<Self> {
@@ -74,31 +74,32 @@ impl<'a> Untouched<'a> {
     }
 }
 
-impl Silent {
+impl UnhandledContents {
     /// The reaction for the object with this UID; `None` if a sidecar has begun.
     pub fn look(
         &mut self,
         uid: &Text,
-        content: Option<Untouched<'_>>,
+        content: Option<Unhandled<'_>>,
         now: Timestamp,
-    ) -> Option<Silence> {
+    ) -> Option<Reaction> {
         let Some(content) = content else {
             self.forget(uid);
             return None;
         };
         let since = Duration::try_from(now.duration_since(content.created));
-        let left = PATIENCE.saturating_sub(since.unwrap_or_default());
+        let left = UNHANDLED_AFTER.saturating_sub(since.unwrap_or_default());
         let last = self.0.get(uid).map(|last| now.duration_since(*last));
         let last = last.map(|last| Duration::try_from(last).unwrap_or_default());
-        let left = left.max(last.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last)));
+        let left =
+            left.max(last.map_or(Duration::ZERO, |last| EVENT_INTERVAL.saturating_sub(last)));
         if !left.is_zero() {
-            return Some(Silence {
-                told: None,
-                again: left,
+            return Some(Reaction {
+                event: None,
+                after: left,
             });
         }
         self.0.insert(uid.clone(), now);
-        let Untouched {
+        let Unhandled {
             reason,
             kind,
             name,
@@ -109,9 +110,9 @@ impl Silent {
         let message = format!(
             "No csi-snapshotter has started on {kind} {name} for five minutes: check that the csi-snapshotter of driver {driver} runs{check} and has its permissions"
         );
-        Some(Silence {
-            told: Some(Complaint::event(reason, message)),
-            again: PAUSE,
+        Some(Reaction {
+            event: Some(Complaint::event(reason, message)),
+            after: EVENT_INTERVAL,
         })
     }
 

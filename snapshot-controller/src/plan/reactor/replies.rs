@@ -3,18 +3,18 @@
 use sidecar::controller::request::Body;
 
 use super::attempt::{Attempt, CONFLICTS, Over, Subject, driver, driver_of_group};
-use super::{Controller, Informed, News, outcome, wake};
+use super::{Controller, Informed, Wakes, outcome, wake};
 use crate::plan::in_flight::Key;
 use crate::plan::request::{ApiError, Object, Refusal, Reply, Write};
 use crate::plan::view::{Learnt, Purpose};
 
 impl Controller {
-    pub(super) fn heard(
+    pub(super) fn apply_reply(
         &mut self,
         attempt: &mut Attempt,
         reply: Reply,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         match reply {
             Reply::Get(object, Ok(found)) => {
@@ -58,7 +58,7 @@ impl Controller {
         error: ApiError,
         informers: Informed<'_>,
     ) {
-        let told = match &object {
+        let is_finding = match &object {
             Object::Volume(_) | Object::Claims(..) => true,
             // A role need not grant access to kinds that are not served.
             Object::Group(_) if !informers.groups() && error.is_refused() => true,
@@ -68,7 +68,7 @@ impl Controller {
             | Object::Group(_)
             | Object::GroupContent(_) => error.is_not_found(),
         };
-        if told {
+        if is_finding {
             self.learns(attempt, object, Learnt::Unread(error))
         } else {
             attempt.fail("reading", error.message)
@@ -147,7 +147,7 @@ fn refused(attempt: &mut Attempt, write: Write, error: ApiError) {
         Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
     };
     match complaint {
-        Some(complaint) => attempt.untold = Some(Box::new(complaint)),
+        Some(complaint) => attempt.unreported = Some(Box::new(complaint)),
         None => attempt.fail("writing", error.message),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use sidecar_testkit::sim::rest::remembered;
 
 use crate::model::{Content, Group, GroupContent, Snapshot};
-use crate::plan::silent::{Silent, Untouched};
+use crate::plan::unhandled::{Unhandled, UnhandledContents};
 use crate::testing::bench::{Bench, record};
 use crate::testing::objects::{content, group, handmade_group, snapshot};
 use crate::testing::server::Kind;
@@ -21,8 +21,8 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     object["metadata"]["creationTimestamp"] = "2026-01-02T03:00:00Z".into();
     let waiting: Content = record(&object.to_string()).unwrap();
     let start: Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
-    let mut silent = Silent::default();
-    for (minute, told, again) in [
+    let mut unhandled = UnhandledContents::default();
+    for (minute, reported, again) in [
         (0, false, 5),
         (4, false, 1),
         (5, true, 60),
@@ -31,18 +31,18 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
         (100, false, 25),
     ] {
         let now = start + Duration::from_secs(minute * MINUTE);
-        let silence = silent
-            .look(&of.uid, Untouched::of(&of, &waiting), now)
+        let reaction = unhandled
+            .look(&of.uid, Unhandled::of(&of, &waiting), now)
             .unwrap();
-        assert_eq!(silence.told.is_some(), told, "{minute}");
+        assert_eq!(reaction.event.is_some(), reported, "{minute}");
         assert_eq!(
-            silence.again,
+            reaction.after,
             Duration::from_secs(again * MINUTE),
             "{minute}"
         );
-        if let Some(told) = silence.told {
-            assert_eq!(told.reason, "SnapshotNotHandled");
-            assert!(told.message.contains("snapcontent-U1") && told.message.contains("driver T"));
+        if let Some(event) = reaction.event {
+            assert_eq!(event.reason, "SnapshotNotHandled");
+            assert!(event.message.contains("snapcontent-U1") && event.message.contains("driver T"));
         }
     }
     let now = start + Duration::from_secs(200 * MINUTE);
@@ -50,17 +50,17 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     object["metadata"]["annotations"] = json!({mark: "yes"});
     let begun: Content = record(&object.to_string()).unwrap();
     assert!(
-        silent
-            .look(&of.uid, Untouched::of(&of, &begun), now)
+        unhandled
+            .look(&of.uid, Unhandled::of(&of, &begun), now)
             .is_none()
     );
-    assert!(remembered(&silent, &Silent::default(), &[]).is_empty());
+    assert!(remembered(&unhandled, &UnhandledContents::default(), &[]).is_empty());
     object["metadata"]["annotations"] = json!({});
     object["status"] = json!({"readyToUse": false});
     let answered: Content = record(&object.to_string()).unwrap();
     assert!(
-        silent
-            .look(&of.uid, Untouched::of(&of, &answered), now)
+        unhandled
+            .look(&of.uid, Unhandled::of(&of, &answered), now)
             .is_none()
     );
 }
@@ -73,12 +73,12 @@ fn a_group_that_no_sidecar_begins_with_is_told_of() {
     of["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "gp"}});
     let mut object = handmade_group("gp", "v1");
     object["metadata"]["creationTimestamp"] = "2026-01-02T02:59:00Z".into();
-    let told = "E: ns/v1 Warning GroupSnapshotNotHandled No csi-snapshotter has started on \
+    let reported = "E: ns/v1 Warning GroupSnapshotNotHandled No csi-snapshotter has started on \
         VolumeGroupSnapshotContent gp for five minutes: check that the csi-snapshotter of driver T runs, \
         has --feature-gates=CSIVolumeGroupSnapshot=true and has its permissions";
     let mark = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created";
     for (path, value, expected) in [
-        ("/metadata/labels", json!({}), Some(told)),
+        ("/metadata/labels", json!({}), Some(reported)),
         ("/metadata/annotations", json!({mark: "yes"}), None),
         ("/status", json!({"readyToUse": false}), None),
         (
@@ -103,6 +103,6 @@ fn a_group_that_no_sidecar_begins_with_is_told_of() {
     let content: GroupContent = record(&object.to_string()).unwrap();
     for (group, waits) in [(of, true), (ending, false), (group("v1", "V2"), false)] {
         let group: Group = record(&group.to_string()).unwrap();
-        assert_eq!(Untouched::of_group(&group, &content).is_some(), waits);
+        assert_eq!(Unhandled::of_group(&group, &content).is_some(), waits);
     }
 }
