@@ -24,7 +24,7 @@ pub struct Claim {
     /// UID of the controlling owner.
     pub owner: String,
     /// Whether the nodes or the controller expand it now.
-    pub turn: Turn,
+    pub resize_owner: ResizeOwner,
     /// The resizer tracks the expansion in the status; resizers before 1.34 may not.
     pub tracked: bool,
     /// `metadata.resourceVersion`
@@ -33,7 +33,7 @@ pub struct Claim {
 
 /// Who expands a claim's volume next, from `status.allocatedResourceStatuses.storage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Turn {
+pub enum ResizeOwner {
     /// The status does not say.
     #[default]
     Anybody,
@@ -45,7 +45,7 @@ pub enum Turn {
     NotNode,
 }
 
-impl Turn {
+impl ResizeOwner {
     fn read(status: Option<&str>) -> Self {
         match status {
             None | Some("") => Self::Anybody,
@@ -120,12 +120,12 @@ impl Claim {
         let owner = owners
             .into_iter()
             .find(|owner| owner.controller == Some(true));
-        let turns = status.allocated_resource_statuses.unwrap_or_default();
-        let turn = turns.get("storage").map(String::as_str);
+        let statuses = status.allocated_resource_statuses.unwrap_or_default();
+        let resize_owner = statuses.get("storage").map(String::as_str);
         let allocated = status.allocated_resources.unwrap_or_default();
         Ok(Self {
-            turn: Turn::read(turn),
-            tracked: turn.is_some() || allocated.contains_key("storage"),
+            resize_owner: ResizeOwner::read(resize_owner),
+            tracked: resize_owner.is_some() || allocated.contains_key("storage"),
             version: meta.resource_version,
             uid: meta.uid.unwrap_or_default(),
             name: meta.name,
@@ -145,7 +145,7 @@ impl Claim {
             name: self.name.clone(),
             uid: self.uid.clone(),
             size: self.size,
-            turn: self.turn,
+            resize_owner: self.resize_owner,
             tracked: self.tracked,
             version: self.version.clone(),
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sidecar::quantity::Quantity;
 
-use super::claim::Turn;
+use super::claim::ResizeOwner;
 
 /// A Secret by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -87,7 +87,7 @@ pub struct ClaimUse {
     /// `status.capacity.storage` in bytes; 0 if unset.
     pub size: i64,
     /// Whether the nodes or the controller expand it now.
-    pub turn: Turn,
+    pub resize_owner: ResizeOwner,
     /// The resizer tracks the expansion in the status.
     pub tracked: bool,
     /// `metadata.resourceVersion` of the object that this was read from.

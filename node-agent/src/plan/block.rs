@@ -19,9 +19,9 @@ pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
         return Ok(());
     }
     let begin = it.failed("MapVolume.SetUpDevice", "");
-    let (name, places) = (&it.volume.driver, &it.places);
+    let (name, paths) = (&it.volume.driver, &it.paths);
     let metadata = Metadata::published(&it.layout, &it.volume, None);
-    log.done(&begin, Step::Write(places.stage_metadata.clone(), metadata))?;
+    log.done(&begin, Step::Write(paths.stage_metadata.clone(), metadata))?;
     let can = match log.capabilities(name)? {
         Ok(capabilities) => capabilities,
         Err(failure) => return it.not_asked_to_stage(log, failure),
@@ -31,7 +31,7 @@ pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
         return Ok(());
     }
     let secrets = secrets(log, it.volume.stage_secret.as_ref())?;
-    log.done(&begin, Step::MakeDirectory(places.staging.clone()))?;
+    log.done(&begin, Step::MakeDirectory(paths.staging.clone()))?;
     let can = match log.capabilities(name)? {
         Ok(capabilities) => capabilities,
         Err(failure) => return it.not_asked_to_stage(log, failure),
@@ -39,7 +39,7 @@ pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
     let request = csi::NodeStageVolumeRequest {
         volume_id: it.volume.handle.clone(),
         publish_context: facts.context.clone(),
-        staging_target_path: request::text(&places.staging),
+        staging_target_path: request::text(&paths.staging),
         volume_capability: Some(request::capability(&it.volume, can, MountVolume::default())),
         secrets,
         volume_context: it.volume.attributes.clone(),
@@ -56,15 +56,15 @@ pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
 /// `NodePublishVolume` for a block device. The driver creates the file.
 pub(super) fn publish(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
     let begin = it.failed("MapVolume.MapPodDevice", "");
-    let places = &it.places;
-    let directory = parent(&places.target).to_path_buf();
+    let paths = &it.paths;
+    let directory = parent(&paths.target).to_path_buf();
     log.done(&begin, Step::MakeDirectory(directory))?;
     let mut secrets = secrets(log, it.volume.publish_secret.as_ref())?;
     let mut context = it.volume.attributes.clone();
     it.pod_info(log, facts, &mut context, &mut secrets)?;
     let link = Step::Link {
-        link: places.link.clone(),
-        target: places.target.clone(),
+        link: paths.link.clone(),
+        target: paths.target.clone(),
     };
     log.done(&begin, link)?;
     let can = match log.capabilities(&it.volume.driver)? {
@@ -74,8 +74,8 @@ pub(super) fn publish(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> 
     let request = csi::NodePublishVolumeRequest {
         volume_id: it.volume.handle.clone(),
         publish_context: facts.context.clone(),
-        staging_target_path: request::text(&places.staging),
-        target_path: request::text(&places.target),
+        staging_target_path: request::text(&paths.staging),
+        target_path: request::text(&paths.target),
         volume_capability: Some(request::capability(&it.volume, can, MountVolume::default())),
         readonly: it.usage.read_only,
         secrets,

@@ -12,7 +12,7 @@ use super::request;
 use super::script::{
     Answer, Call, Capabilities, Class, Failure, Flow, Leave, Log, Next, Reply, Step, run,
 };
-use crate::model::claim::Turn;
+use crate::model::claim::ResizeOwner;
 use crate::model::volume::ClaimUse;
 
 /// After publishing: expands if the volume is larger than the claim's capacity.
@@ -20,7 +20,9 @@ pub(super) fn after_mount(it: &Mount, log: &mut Log<'_>, can: Capabilities) -> F
     let Some(claim) = &it.usage.claim else {
         return Ok(());
     };
-    let grown = claim.size > 0 && claim.size < it.volume.capacity && claim.turn != Turn::NotNode;
+    let grown = claim.size > 0
+        && claim.size < it.volume.capacity
+        && claim.resize_owner != ResizeOwner::NotNode;
     if !grown || it.usage.read_only || !can.expand || it.never_expands {
         return Ok(());
     }
@@ -61,21 +63,22 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
         let why = "its claim was replaced by another of the same name";
         return Err(Leave::Failed(format!("{begin}{why}")));
     }
-    if claim.turn == Turn::NotNode {
+    if claim.resize_owner == ResizeOwner::NotNode {
         return Ok(());
     }
     // Another node has already reported the claim's new size; only this node's file system is left.
-    let told = claim.turn == Turn::Anybody && claim.size >= size;
+    let already_reported = claim.resize_owner == ResizeOwner::Anybody && claim.size >= size;
     let secrets = secrets(log, it.volume.expand_secret.as_ref())?;
-    let claim = if claim.tracked && !told && claim.turn != Turn::NodeBegun {
-        log.claim(&begin, tell(claim, Growth::Begun))?
-    } else {
-        claim
-    };
+    let claim =
+        if claim.tracked && !already_reported && claim.resize_owner != ResizeOwner::NodeBegun {
+            log.claim(&begin, report_growth(claim, Growth::Begun))?
+        } else {
+            claim
+        };
     match log.ask(it.call(Call::Expand(request(it, can, secrets))))? {
         Ok(_) => {
-            if !told {
-                log.claim(&begin, tell(claim, Growth::Done(size)))?;
+            if !already_reported {
+                log.claim(&begin, report_growth(claim, Growth::Done(size)))?;
             }
             log.changes.size = Some(size);
             Ok(())
@@ -85,7 +88,7 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
             // nobody retries before the volume has left this node.
             let never = failure.code == Some(Code::FailedPrecondition);
             log.changes.never_expands |= never;
-            if claim.tracked && !told && failure.class() == Class::Final {
+            if claim.tracked && !already_reported && failure.class() == Class::Final {
                 let text = clip(&failure.message).to_owned();
                 let growth = if is_infeasible(failure) {
                     Growth::Infeasible(text)
@@ -94,7 +97,7 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
                 };
                 // The expansion's own error matters more: a failed write is repeated with the next
                 // attempt.
-                if let Ok(Answer::Claim(claim)) = log.ask(tell(claim, growth))? {
+                if let Ok(Answer::Claim(claim)) = log.ask(report_growth(claim, growth))? {
                     log.changes.claim = Some(claim.clone());
                 }
             }
@@ -114,8 +117,8 @@ fn is_infeasible(failure: &Failure) -> bool {
     )
 }
 
-fn tell(claim: ClaimUse, growth: Growth) -> Step {
-    Step::Tell { claim, growth }
+fn report_growth(claim: ClaimUse, growth: Growth) -> Step {
+    Step::ReportGrowth { claim, growth }
 }
 
 fn request(
@@ -124,10 +127,10 @@ fn request(
     secrets: BTreeMap<String, String>,
 ) -> csi::NodeExpandVolumeRequest {
     let mount = request::mount(&it.volume, None, None);
-    let staging = can.stage.then(|| request::text(&it.places.staging));
+    let staging = can.stage.then(|| request::text(&it.paths.staging));
     csi::NodeExpandVolumeRequest {
         volume_id: it.volume.handle.clone(),
-        volume_path: request::text(&it.places.target),
+        volume_path: request::text(&it.paths.target),
         capacity_range: Some(csi::CapacityRange {
             required_bytes: it.volume.capacity,
             limit_bytes: 0,

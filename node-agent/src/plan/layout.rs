@@ -192,13 +192,13 @@ impl Layout {
     ///
     /// # Errors
     /// [`Unsafe`] if a name cannot be part of a path.
-    pub fn places(&self, volume: &VolumeName<'_>, pod_uid: &str) -> Result<Places, Unsafe> {
+    pub fn paths(&self, volume: &VolumeName<'_>, pod_uid: &str) -> Result<VolumePaths, Unsafe> {
         let spec = part("volume", volume.spec_name)?;
         let uid = self::pod_uid(pod_uid)?;
         let pod = self.pods().join(&uid);
         if volume.block {
             let devices = self.devices();
-            return Ok(Places {
+            return Ok(VolumePaths {
                 staging: devices.join("staging").join(&spec),
                 stage_metadata: devices.join(&spec).join("data").join(METADATA),
                 target: devices.join("publish").join(&spec).join(&uid),
@@ -208,7 +208,7 @@ impl Layout {
         }
         let stage = self.stage_directory(volume.driver, volume.handle)?;
         let publish = pod.join("volumes").join(ESCAPED_PLUGIN).join(&spec);
-        Ok(Places {
+        Ok(VolumePaths {
             staging: stage.join("globalmount"),
             stage_metadata: stage.join(METADATA),
             target: publish.join("mount"),
@@ -244,7 +244,7 @@ impl<'a> From<&'a Volume> for VolumeName<'a> {
 
 /// Paths of one volume for one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct VolumePaths {
     /// `staging_target_path`
     pub staging: PathBuf,
     /// Metadata file of the staged volume.
@@ -258,7 +258,7 @@ pub struct Places {
     pub link: PathBuf,
 }
 
-impl Places {
+impl VolumePaths {
     /// The paths to remove for a volume that is or may be published. The one that marks it as
     /// published comes last: the link, or the metadata and its folder.
     #[must_use]

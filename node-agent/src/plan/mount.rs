@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use csi_proto::csi;
 
-use super::layout::{Layout, Places, parent};
+use super::layout::{Layout, VolumePaths, parent};
 use super::metadata::Metadata;
 use super::script::{
     Answer, Call, Capabilities, Class, Failure, Flow, Leave, Log, Mount as State, Next, Reply,
@@ -24,7 +24,7 @@ pub struct Mount {
     /// Kubelet's directory.
     pub layout: Layout,
     /// The paths of the volume.
-    pub places: Places,
+    pub paths: VolumePaths,
     /// The volume.
     pub volume: Volume,
     /// How the pod uses it.
@@ -112,17 +112,17 @@ impl Mount {
             Err(failure) => return self.not_asked_to_stage(log, failure),
         };
         if !can.stage {
-            log.done(&begin, Step::MakeDirectory(self.places.staging.clone()))?;
+            log.done(&begin, Step::MakeDirectory(self.paths.staging.clone()))?;
             log.changes.device = Some(State::Mounted);
             return Ok(());
         }
         let secrets = secrets(log, self.volume.stage_secret.as_ref())?;
-        log.done(&begin, Step::MakeDirectory(self.places.staging.clone()))?;
+        log.done(&begin, Step::MakeDirectory(self.paths.staging.clone()))?;
         let group = self.mount_group(log, &begin)?;
         let metadata = Metadata::staged(&self.volume, self.label());
         log.done(
             &begin,
-            Step::Write(self.places.stage_metadata.clone(), metadata),
+            Step::Write(self.paths.stage_metadata.clone(), metadata),
         )?;
         let can = match log.capabilities(name)? {
             Ok(capabilities) => capabilities,
@@ -132,7 +132,7 @@ impl Mount {
         let request = csi::NodeStageVolumeRequest {
             volume_id: self.volume.handle.clone(),
             publish_context: facts.context.clone(),
-            staging_target_path: request::text(&self.places.staging),
+            staging_target_path: request::text(&self.paths.staging),
             volume_capability: Some(request::capability(&self.volume, can, mount)),
             secrets,
             volume_context: self.volume.attributes.clone(),
@@ -170,9 +170,9 @@ impl Mount {
             return Err(Leave::Failed(message));
         }
         if !self.device_from_disk {
-            let mut gone = !log.is_mounted(self.places.staging.clone())?;
+            let mut gone = !log.is_mounted(self.paths.staging.clone())?;
             if gone {
-                gone = removed(log, self.places.staged())?;
+                gone = removed(log, self.paths.staged())?;
             }
             log.changes.device = Some(if gone { State::None } else { State::Uncertain });
         }
@@ -206,26 +206,26 @@ impl Mount {
                 Err(failure) => return self.not_asked_to_publish(log, &begin, failure),
             };
         }
-        let directory = parent(&self.places.target).to_path_buf();
+        let directory = parent(&self.paths.target).to_path_buf();
         log.done(&begin, Step::MakeDirectory(directory))?;
         let mut secrets = secrets(log, self.volume.publish_secret.as_ref())?;
         let mut context = self.volume.attributes.clone();
         self.pod_info(log, facts, &mut context, &mut secrets)?;
         let group = self.mount_group(log, &begin)?;
         let metadata = Metadata::published(&self.layout, &self.volume, self.label());
-        let file = self.places.target_metadata.clone();
+        let file = self.paths.target_metadata.clone();
         log.done(&begin, Step::Write(file, metadata))?;
         let can = match log.capabilities(&self.volume.driver)? {
             Ok(capabilities) => capabilities,
             Err(failure) => return self.not_asked_to_publish(log, &begin, failure),
         };
         let mount = request::mount(&self.volume, self.label(), group);
-        let staging = staged.stage.then(|| request::text(&self.places.staging));
+        let staging = staged.stage.then(|| request::text(&self.paths.staging));
         let request = csi::NodePublishVolumeRequest {
             volume_id: self.volume.handle.clone(),
             publish_context: facts.context.clone(),
             staging_target_path: staging.unwrap_or_default(),
-            target_path: request::text(&self.places.target),
+            target_path: request::text(&self.paths.target),
             volume_capability: Some(request::capability(&self.volume, can, mount)),
             readonly: self.usage.read_only,
             secrets,
@@ -267,12 +267,12 @@ impl Mount {
             let token = (token.clone(), expires.clone());
             tokens.insert(wanted.audience.clone(), token);
         }
-        let place = if driver.tokens_in_secrets {
+        let destination = if driver.tokens_in_secrets {
             secrets
         } else {
             context
         };
-        place.insert(request::TOKENS.to_owned(), request::tokens(&tokens));
+        destination.insert(request::TOKENS.to_owned(), request::tokens(&tokens));
         Ok(())
     }
 
@@ -310,9 +310,9 @@ impl Mount {
     fn refused(&self, log: &mut Log<'_>, begin: &str, failure: &Failure) -> Flow<()> {
         let again = self.pod == State::Mounted;
         if !again && !self.pod_from_disk {
-            let mut gone = !log.is_mounted(self.places.target.clone())?;
+            let mut gone = !log.is_mounted(self.paths.target.clone())?;
             if gone {
-                gone = removed(log, self.places.published(self.volume.block))?;
+                gone = removed(log, self.paths.published(self.volume.block))?;
             }
             log.changes.pod = Some(if gone { State::None } else { State::Uncertain });
         }

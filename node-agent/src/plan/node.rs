@@ -36,7 +36,7 @@ pub struct Report {
 pub struct Reports {
     sent: Option<BTreeSet<String>>,
     /// The volumes that all failed patches since the last success have in common.
-    doubtful: Option<BTreeSet<String>>,
+    unconfirmed: Option<BTreeSet<String>>,
 }
 
 impl Reports {
@@ -48,7 +48,7 @@ impl Reports {
         let has = |report: &Option<BTreeSet<String>>| {
             report.as_ref().is_none_or(|report| report.contains(volume))
         };
-        node.in_use.contains(volume) && has(&self.sent) && has(&self.doubtful)
+        node.in_use.contains(volume) && has(&self.sent) && has(&self.unconfirmed)
     }
 
     /// The next patch of the Node's status; `None` while one is under way, or if nothing has to
@@ -60,7 +60,7 @@ impl Reports {
         }
         let mut node = node.clone();
         let mut patch = patch(&node, report);
-        if self.doubtful.is_some() && patch.is_none() {
+        if self.unconfirmed.is_some() && patch.is_none() {
             // Differs from the desired value, to force a patch.
             node.in_use.insert(String::new());
             patch = self::patch(&node, report);
@@ -73,13 +73,13 @@ impl Reports {
         self.sent = Some(report.in_use);
     }
 
-    /// The patch was answered; `taken`: the API server accepted it.
-    pub fn end(&mut self, taken: bool) {
+    /// The patch was answered; `accepted`: the API server accepted it.
+    pub fn end(&mut self, accepted: bool) {
         let Some(sent) = self.sent.take() else { return };
-        self.doubtful = match self.doubtful.take() {
-            _ if taken => None,
+        self.unconfirmed = match self.unconfirmed.take() {
+            _ if accepted => None,
             None => Some(sent),
-            Some(doubtful) => Some(doubtful.intersection(&sent).cloned().collect()),
+            Some(unconfirmed) => Some(unconfirmed.intersection(&sent).cloned().collect()),
         };
     }
 }

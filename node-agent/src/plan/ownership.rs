@@ -21,7 +21,7 @@ pub(super) fn own(
         return Ok(());
     }
     let own = u32::try_from(group).map(|group| Step::Own {
-        path: it.places.target.clone(),
+        path: it.paths.target.clone(),
         group,
         on_root_mismatch: it.usage.on_root_mismatch,
     });

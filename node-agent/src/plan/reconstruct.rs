@@ -78,7 +78,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
         spec_name: &found.name,
         block: found.block,
     };
-    let places = layout.places(&name, &found.pod).ok()?;
+    let paths = layout.paths(&name, &found.pod).ok()?;
     let ephemeral = metadata.lifecycle.as_deref() == Some("Ephemeral");
     let key = if ephemeral {
         ephemeral_key(&found.pod, &found.name)
@@ -91,7 +91,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
     state.block = found.block;
     state.from_disk = true;
     state.attach = ephemeral.then_some(false);
-    state.staged.get_or_insert(places.clone());
+    state.staged.get_or_insert(paths.clone());
     state.se_linux = label(metadata);
     if !ephemeral {
         // Without metadata, unstaging has nothing to do.
@@ -104,7 +104,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
             from_disk: true,
             held: true,
             again: false,
-            places,
+            paths,
         },
     );
     Some(())
@@ -120,8 +120,8 @@ fn enter_stage(world: &mut World, layout: &Layout, found: &StageFound) -> Option
         block: found.block,
     };
     // A staging path does not depend on the pod, so any UID will do.
-    let places = layout.places(&name, "unknown").ok()?;
-    if places.stage_metadata != found.file {
+    let paths = layout.paths(&name, "unknown").ok()?;
+    if paths.stage_metadata != found.file {
         // The file was copied here, or crafted to unmount another volume.
         return None;
     }
@@ -136,7 +136,7 @@ fn enter_stage(world: &mut World, layout: &Layout, found: &StageFound) -> Option
     }
     state.from_disk = true;
     state.device = Mount::Uncertain;
-    state.staged.get_or_insert(places);
+    state.staged.get_or_insert(paths);
     Some(())
 }
 

@@ -71,7 +71,7 @@ pub enum Step {
     /// GET the claim with this namespace and name.
     Claim(String, String),
     /// Write the progress of the expansion into the claim's status, unless the claim has changed.
-    Tell {
+    ReportGrowth {
         /// The claim.
         claim: ClaimUse,
         /// The progress.
@@ -130,7 +130,7 @@ pub enum Answer {
     Metadata(Option<Metadata>),
     /// [`Step::References`]
     Paths(Vec<PathBuf>),
-    /// [`Step::Claim`], [`Step::Tell`]: the claim's current state.
+    /// [`Step::Claim`], [`Step::ReportGrowth`]: the claim's current state.
     Claim(ClaimUse),
 }
 

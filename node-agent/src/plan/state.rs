@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{Places, VolumeName};
+use super::layout::{VolumeName, VolumePaths};
 use super::mount;
 use super::operation::{Attempt, Kind};
 use super::script::{Changes, Mount};
 use super::world::Host;
-use crate::model::claim::Turn;
+use crate::model::claim::ResizeOwner;
 use crate::model::volume::{Use, Volume};
 
 /// A volume that a pod wants, after the look-up.
@@ -35,7 +35,7 @@ pub struct Published {
     /// To be published again although it is published.
     pub again: bool,
     /// Its paths.
-    pub places: Places,
+    pub paths: VolumePaths,
 }
 
 /// One volume.
@@ -55,7 +55,7 @@ pub struct State {
     /// Found on disk; this process has made no call for it.
     pub from_disk: bool,
     /// Its staging paths.
-    pub staged: Option<Places>,
+    pub staged: Option<VolumePaths>,
     /// The SELinux label that it is or will be mounted with: that of the first pod.
     pub se_linux: Option<String>,
     /// An earlier process or a kubelet mounted it without a label, for pods that would get one now.
@@ -65,7 +65,7 @@ pub struct State {
     /// Published for these pods, by UID.
     pub have: BTreeMap<String, Published>,
     /// UIDs of the pods that an operation was started for, the latest last.
-    pub turns: Vec<String>,
+    pub order: Vec<String>,
     /// UID of the pod that a mount is under way for.
     pub mounting: Option<String>,
     /// The known size of its file system on this node: the claim's capacity at the mount, or the size
@@ -111,7 +111,7 @@ impl State {
             .filter(|(pod, published)| !published.held && !self.wanted.contains_key(*pod));
         operations.extend(unwanted.map(|(pod, _)| Operation::Unpublish(pod.clone())));
         let attached = view.attached || self.attach == Some(false);
-        for (pod, wanted) in self.in_turns() {
+        for (pod, wanted) in self.in_order() {
             let done = self.have.get(pod).filter(|it| it.mount == Mount::Mounted);
             match done {
                 Some(published) if !published.again => {
@@ -134,20 +134,20 @@ impl State {
 
     /// The pods that want the volume, longest waiting first: all mounts of a volume exclude each
     /// other, and one that always fails must not starve the others.
-    fn in_turns(&self) -> Vec<(&String, &Wanted)> {
+    fn in_order(&self) -> Vec<(&String, &Wanted)> {
         let mut pods: Vec<_> = self.wanted.iter().collect();
-        pods.sort_by_key(|(pod, _)| self.turns.iter().position(|it| it == *pod));
+        pods.sort_by_key(|(pod, _)| self.order.iter().position(|it| it == *pod));
         pods
     }
 
-    pub(super) fn take_turn(&mut self, pod: &str) {
-        self.turns.retain(|it| it != pod);
-        self.turns.push(pod.to_owned());
+    pub(super) fn move_to_end(&mut self, pod: &str) {
+        self.order.retain(|it| it != pod);
+        self.order.push(pod.to_owned());
     }
 
     fn has_grown(&self, wanted: &Wanted) -> bool {
         let claim = wanted.usage.claim.as_ref();
-        claim.is_some_and(|it| it.size > 0 && it.turn != Turn::NotNode)
+        claim.is_some_and(|it| it.size > 0 && it.resize_owner != ResizeOwner::NotNode)
             && self.size < wanted.volume.capacity
             && !wanted.usage.read_only
             && !self.never_expands
@@ -159,8 +159,8 @@ impl State {
         self.attach.unwrap_or(reported)
     }
 
-    /// Applies the changes of an operation. `places` are the paths of its task.
-    pub fn apply(&mut self, operation: &Operation, places: &Places, changes: &Changes) {
+    /// Applies the changes of an operation. `paths` are the paths of its task.
+    pub fn apply(&mut self, operation: &Operation, paths: &VolumePaths, changes: &Changes) {
         if operation.kind() == Kind::Mount {
             self.mounting = None;
         }
@@ -186,7 +186,7 @@ impl State {
             from_disk: false,
             held: false,
             again: false,
-            places: places.clone(),
+            paths: paths.clone(),
         });
         published.mount = mount;
         published.from_disk &= mount == Mount::Uncertain;
@@ -227,7 +227,7 @@ impl Operation {
 }
 
 impl State {
-    pub(super) fn want(&mut self, pod: &str, places: Places, mut wanted: Wanted) {
+    pub(super) fn want(&mut self, pod: &str, paths: VolumePaths, mut wanted: Wanted) {
         // A pod keeps the label that an earlier process or a kubelet mounted the volume with.
         if self.is_there() || self.is_wanted_by_others(pod) {
             let is_found = self.have.get(pod).is_some_and(|it| it.from_disk);
@@ -242,7 +242,7 @@ impl State {
         self.driver.clone_from(&wanted.volume.driver);
         self.block = wanted.volume.block;
         self.attach = Some(wanted.attach && wanted.volume.is_persistent());
-        self.staged.get_or_insert(places);
+        self.staged.get_or_insert(paths);
         let is_mounted = !self.have.is_empty();
         if self.size == 0 || !is_mounted {
             self.size = wanted.usage.claim.as_ref().map_or(0, |claim| claim.size);
@@ -271,14 +271,14 @@ impl State {
     }
 
     /// Whether it uses or may use a path of the pod, or a staging path.
-    pub(super) fn occupies(&self, pod: &str, places: &Places) -> bool {
-        let staged = |is: fn(&Places, &Places) -> bool| {
-            self.staged.as_ref().is_some_and(|it| is(it, places))
+    pub(super) fn occupies(&self, pod: &str, paths: &VolumePaths) -> bool {
+        let staged = |is: fn(&VolumePaths, &VolumePaths) -> bool| {
+            self.staged.as_ref().is_some_and(|it| is(it, paths))
         };
         let published = self
             .have
             .get(pod)
-            .is_some_and(|it| it.places.target == places.target);
+            .is_some_and(|it| it.paths.target == paths.target);
         let mounting = self.mounting.as_deref() == Some(pod) && staged(|a, b| a.target == b.target);
         published
             || mounting
@@ -287,15 +287,15 @@ impl State {
 
     pub(super) fn mount(&mut self, pod: &str, on: &Host) -> Option<mount::Mount> {
         let wanted = self.wanted.get(pod)?;
-        let places = on
+        let paths = on
             .layout
-            .places(&VolumeName::from(&wanted.volume), pod)
+            .paths(&VolumeName::from(&wanted.volume), pod)
             .ok()?;
         let refused = self.refused(pod, wanted, on);
         let published = self.have.get(pod);
         let task = mount::Mount {
             layout: on.layout.clone(),
-            places: places.clone(),
+            paths: paths.clone(),
             volume: wanted.volume.clone(),
             usage: wanted.usage.clone(),
             device: self.device,
@@ -306,7 +306,7 @@ impl State {
             never_expands: self.never_expands,
             refused,
         };
-        self.staged = Some(places);
+        self.staged = Some(paths);
         Some(task)
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use csi_proto::csi;
 
-use super::layout::{Places, parent};
+use super::layout::{VolumePaths, parent};
 use super::metadata::Metadata;
 use super::request;
 use super::script::{
@@ -18,7 +18,7 @@ use super::script::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpublish {
     /// Its paths.
-    pub places: Places,
+    pub paths: VolumePaths,
     /// A block device.
     pub block: bool,
     /// Name of the volume, for people.
@@ -29,7 +29,7 @@ pub struct Unpublish {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unstage {
     /// Its paths.
-    pub places: Places,
+    pub paths: VolumePaths,
     /// A block device.
     pub block: bool,
     /// Name of the volume, for people.
@@ -51,11 +51,11 @@ impl Unpublish {
 
     fn script(&self, log: &mut Log<'_>) -> Flow<()> {
         let begin = failed("UnmountVolume.TearDown", &self.name);
-        let Places {
+        let VolumePaths {
             target,
             target_metadata,
             ..
-        } = &self.places;
+        } = &self.paths;
         let metadata = log.metadata(Step::Read(target_metadata.clone()))?;
         let Some(metadata) = metadata else {
             return self.without_metadata(log, &begin);
@@ -67,17 +67,17 @@ impl Unpublish {
         };
         log.done(&begin, call(metadata, Call::Unpublish(request)))?;
         must_be_free(log, &begin, target)?;
-        log.done(&begin, Step::Remove(self.places.published(self.block)))
+        log.done(&begin, Step::Remove(self.paths.published(self.block)))
     }
 
     /// The metadata is removed last but for the folder: without it and without a mount nothing is
     /// left to undo. With a mount but no metadata nobody knows how to unmount it.
     fn without_metadata(&self, log: &mut Log<'_>, begin: &str) -> Flow<()> {
-        let Places {
+        let VolumePaths {
             target,
             target_metadata,
             ..
-        } = &self.places;
+        } = &self.paths;
         if log.is_mounted(target.clone())? {
             let file = target_metadata.display();
             return Err(Leave::Failed(format!(
@@ -85,7 +85,7 @@ impl Unpublish {
                  it; unmount it by hand and remove the directory"
             )));
         }
-        log.done(begin, Step::Remove(self.places.published(self.block)))
+        log.done(begin, Step::Remove(self.paths.published(self.block)))
     }
 }
 
@@ -103,11 +103,11 @@ impl Unstage {
 
     fn script(&self, log: &mut Log<'_>) -> Flow<()> {
         let begin = failed("UnmountDevice", &self.name);
-        let Places {
+        let VolumePaths {
             staging,
             stage_metadata,
             ..
-        } = &self.places;
+        } = &self.paths;
         let answer = log.must(&begin, Step::References(staging.clone()))?;
         let Answer::Paths(references) = answer else {
             return Err(mismatch(answer));
@@ -120,7 +120,7 @@ impl Unstage {
         }
         let Some(metadata) = log.metadata(Step::Read(stage_metadata.clone()))? else {
             // The volume was never staged. A driver without the capability got an empty directory.
-            return log.done(&begin, Step::Tidy(self.places.stage_leftovers()));
+            return log.done(&begin, Step::Tidy(self.paths.stage_leftovers()));
         };
         registered(log, &begin, metadata)?;
         let can = match log.capabilities(&metadata.driver)? {
@@ -137,11 +137,11 @@ impl Unstage {
         }
         if self.block {
             // .../publish/NAME, which has no pods any more.
-            let published = parent(&self.places.target).to_path_buf();
+            let published = parent(&self.paths.target).to_path_buf();
             log.done(&begin, Step::Tidy(vec![published]))?;
         }
         let above = parent(parent(stage_metadata)).to_path_buf();
-        log.done(&begin, Step::Remove(self.places.staged()))?;
+        log.done(&begin, Step::Remove(self.paths.staged()))?;
         log.done(&begin, Step::Tidy(vec![above]))
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use registrar::kubelet::plan::keys::clip;
 
 use super::expand;
-use super::layout::{Layout, Places, Unsafe, VolumeName, key};
+use super::layout::{Layout, Unsafe, VolumeName, VolumePaths, key};
 use super::mount;
 use super::node::{NodeView, Reports};
 use super::script::{Mount, Next, Reply};
@@ -38,11 +38,11 @@ pub enum Task {
 impl Task {
     /// The paths of its volume.
     #[must_use]
-    pub fn places(&self) -> &Places {
+    pub fn paths(&self) -> &VolumePaths {
         match self {
-            Self::Mount(task) | Self::Expand(task) => &task.places,
-            Self::Unpublish(task) => &task.places,
-            Self::Unstage(task) => &task.places,
+            Self::Mount(task) | Self::Expand(task) => &task.paths,
+            Self::Unpublish(task) => &task.paths,
+            Self::Unstage(task) => &task.paths,
         }
     }
 
@@ -66,7 +66,7 @@ pub enum NotWanted {
     Unsafe(#[from] Unsafe),
     /// The PersistentVolume was recreated under its name, and the old volume is still mounted.
     #[error("the place of volume {volume:?} is taken by another of the same name, {other}")]
-    Taken {
+    PathsInUse {
         /// Name of the volume.
         volume: String,
         /// Unique name of the volume at its paths.
@@ -104,8 +104,8 @@ fn before(theirs: Option<&String>, unlabelled: bool) -> String {
 }
 
 impl NotWanted {
-    fn taken(volume: &str, other: &str) -> Self {
-        Self::Taken {
+    fn paths_in_use(volume: &str, other: &str) -> Self {
+        Self::PathsInUse {
             volume: clip(volume).to_owned(),
             other: clip(other).to_owned(),
         }
@@ -145,20 +145,20 @@ impl World {
     pub fn forget(&mut self, key: &str) -> Vec<PathBuf> {
         let staged = self.volumes.remove(key).and_then(|state| state.staged);
         // Another volume of the same name uses these paths now, and removes them at its own end.
-        let shared = |places: &Places| {
+        let shared = |paths: &VolumePaths| {
             let mut others = self.volumes.values().filter_map(|it| it.staged.as_ref());
-            others.any(|other| other.stage_metadata == places.stage_metadata)
+            others.any(|other| other.stage_metadata == paths.stage_metadata)
         };
         staged
-            .filter(|places| !shared(places))
-            .map_or_else(Vec::new, |places| places.not_staged())
+            .filter(|paths| !shared(paths))
+            .map_or_else(Vec::new, |paths| paths.not_staged())
     }
 
     /// Key of another volume at this one's paths for the pod: a PersistentVolume that was recreated
     /// under its name has another key but the same paths.
-    fn in_the_way(&self, key: &str, pod: &str, places: &Places) -> Option<&str> {
+    fn occupant(&self, key: &str, pod: &str, paths: &VolumePaths) -> Option<&str> {
         let mut others = self.volumes.iter().filter(|(other, _)| *other != key);
-        let other = others.find(|(_, state)| state.occupies(pod, places));
+        let other = others.find(|(_, state)| state.occupies(pod, paths));
         other.map(|(other, _)| other.as_str())
     }
 
@@ -179,15 +179,15 @@ impl World {
         let mut keys = BTreeSet::new();
         for wanted in wanted {
             let key = key(&wanted.volume, pod);
-            let places = match layout.places(&VolumeName::from(&wanted.volume), pod) {
-                Ok(places) => places,
+            let paths = match layout.paths(&VolumeName::from(&wanted.volume), pod) {
+                Ok(paths) => paths,
                 Err(error) => {
                     result = Err(error.into());
                     continue;
                 }
             };
-            if let Some(other) = self.in_the_way(&key, pod, &places) {
-                result = Err(NotWanted::taken(&wanted.volume.spec_name, other));
+            if let Some(other) = self.occupant(&key, pod, &paths) {
+                result = Err(NotWanted::paths_in_use(&wanted.volume.spec_name, other));
                 continue;
             }
             let state = self.volumes.get(&key);
@@ -201,7 +201,7 @@ impl World {
                 continue;
             }
             keys.insert(key.clone());
-            self.enter(key).want(pod, places, wanted);
+            self.enter(key).want(pod, paths, wanted);
         }
         if all && result.is_ok() {
             self.unwant_but(pod, &keys);
@@ -218,7 +218,7 @@ impl World {
         for (key, state) in &mut self.volumes {
             if !keys.contains(key) {
                 state.wanted.remove(pod);
-                state.turns.retain(|it| it != pod);
+                state.order.retain(|it| it != pod);
             }
             if let Some(published) = state.have.get_mut(pod) {
                 published.held = false;
@@ -291,12 +291,12 @@ impl World {
         match operation {
             Operation::Forget => None,
             Operation::Unstage => Some(Task::Unstage(Unstage {
-                places: state.staged.clone()?,
+                paths: state.staged.clone()?,
                 block: state.block,
                 name: state.name.clone(),
             })),
             Operation::Unpublish(pod) => Some(Task::Unpublish(Unpublish {
-                places: state.have.get(pod)?.places.clone(),
+                paths: state.have.get(pod)?.paths.clone(),
                 block: state.block,
                 name: state.name.clone(),
             })),
@@ -304,12 +304,12 @@ impl World {
                 let mut task = state.mount(pod, on)?;
                 task.refused = task.refused.or(refused);
                 state.mounting = Some(pod.clone());
-                state.take_turn(pod);
+                state.move_to_end(pod);
                 Some(Task::Mount(Box::new(task)))
             }
             Operation::Expand(pod) => {
                 let task = state.mount(pod, on)?;
-                state.take_turn(pod);
+                state.move_to_end(pod);
                 Some(Task::Expand(Box::new(task)))
             }
         }
@@ -318,8 +318,8 @@ impl World {
     /// Why the pod cannot get the volume any more, since the look-up.
     fn refused(&self, key: &str, pod: &str, on: &Host) -> Option<NotWanted> {
         let volume = &self.volumes.get(key)?.wanted.get(pod)?.volume;
-        let places = on.layout.places(&VolumeName::from(volume), pod).ok()?;
-        let other = self.in_the_way(key, pod, &places)?;
-        Some(NotWanted::taken(&volume.spec_name, other))
+        let paths = on.layout.paths(&VolumeName::from(volume), pod).ok()?;
+        let other = self.occupant(key, pod, &paths)?;
+        Some(NotWanted::paths_in_use(&volume.spec_name, other))
     }
 }

@@ -95,7 +95,7 @@ impl Actor {
                 on_root_mismatch,
             } => own(path, group, on_root_mismatch).await,
             Step::Claim(namespace, name) => self.claim(&namespace, &name).await,
-            Step::Tell { claim, growth } => self.tell(&claim, &growth).await,
+            Step::ReportGrowth { claim, growth } => self.report_growth(&claim, &growth).await,
         }
     }
 
@@ -192,7 +192,7 @@ impl Actor {
         claim(namespace, name, &json)
     }
 
-    async fn tell(&self, it: &ClaimUse, growth: &Growth) -> Reply {
+    async fn report_growth(&self, it: &ClaimUse, growth: &Growth) -> Reply {
         let key = key(Some(&it.namespace), &it.name)?;
         let patch = Patch::Strategic(growth.patch(it, &pods::wall_clock()));
         let sent = self.objects.patch(&CLAIMS, &key, Part::Status, &patch);

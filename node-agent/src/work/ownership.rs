@@ -149,13 +149,13 @@ mod tests {
         let Ok(output) = output else {
             return false;
         };
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !said.contains("begun") {
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.contains("begun") {
             return false;
         }
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said} {complaint}");
-        assert!(said.contains("1 passed"), "{said}");
+        assert!(output.status.success(), "{output} {complaint}");
+        assert!(output.contains("1 passed"), "{output}");
         true
     }
 

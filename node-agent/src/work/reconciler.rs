@@ -31,7 +31,7 @@ use super::{disk, pods};
 use crate::model::pod::Pod;
 use crate::model::volume::PodRef;
 use crate::plan::files;
-use crate::plan::layout::{Places, pod_name};
+use crate::plan::layout::{VolumePaths, pod_name};
 use crate::plan::node::{NodeView, Report, Reports};
 use crate::plan::operation::{Attempt, Operations};
 use crate::plan::reconstruct;
@@ -99,7 +99,7 @@ struct Ended {
     key: String,
     operation: Operation,
     attempt: Attempt,
-    places: Places,
+    paths: VolumePaths,
     pod: Option<PodRef>,
     changes: Changes,
     result: Result<(), String>,
@@ -183,10 +183,10 @@ impl Reconciler {
                 }
             }
             Done::Ran(uid, done) => {
-                self.pods.said(&uid, done, Instant::now() + WRITE_PAUSE);
+                self.pods.written(&uid, done, Instant::now() + WRITE_PAUSE);
             }
             Done::Removed(uid, done) => {
-                self.pods.said(&uid, done, Instant::now() + WRITE_PAUSE);
+                self.pods.written(&uid, done, Instant::now() + WRITE_PAUSE);
                 disk::tidy_pod(&self.context.actor.layout, &uid);
             }
             Done::Checked => {}
@@ -217,7 +217,7 @@ impl Reconciler {
         let (name, error) = (pod_name(&pod.names), errors.join("; "));
         warn!(pod = name, error, "The pod's volumes are not ready yet");
         let message = format!("Unable to attach or mount volumes: {error}");
-        self.tell(&pod.names, Severity::Warning, "FailedMount", &message);
+        self.record_event(&pod.names, Severity::Warning, "FailedMount", &message);
     }
 
     fn report(&mut self, node: &NodeView, complete: bool, now: Instant) -> Option<Instant> {
@@ -276,7 +276,7 @@ impl Reconciler {
                 key,
                 operation,
                 attempt,
-                places: task.places().clone(),
+                paths: task.paths().clone(),
                 pod,
                 changes,
                 result,
@@ -293,7 +293,7 @@ impl Reconciler {
         });
     }
 
-    fn say(&mut self, pod: PodRef, remove: bool) {
+    fn write_status(&mut self, pod: PodRef, remove: bool) {
         let api = self.context.actor.kubelet.clone();
         let now = pods::wall_clock();
         self.tasks.spawn(async move {

@@ -162,8 +162,8 @@ impl Watched {
     /// Empty caches; `changed` is notified of every change.
     #[must_use]
     pub fn new(changed: &Arc<Notify>) -> (Self, Watches) {
-        let tell = Arc::clone(changed);
-        let node = Cache::new(Interner::default(), move |_| tell.notify_one());
+        let notify = Arc::clone(changed);
+        let node = Cache::new(Interner::default(), move |_| notify.notify_one());
         let pods = Informer::default();
         let watched = Self {
             pods: pods.store(),
@@ -198,8 +198,8 @@ impl Watches {
         let feeds = Feeds::new(client.clone(), Duration::ZERO);
         let watches: [Watch; 1] = [Watch::of(scope, &self.node)];
         let bound = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
-        let tell = |_| self.changed.notify_one();
-        let pods = self.pods.run(Api::all(client), bound, tell);
+        let notify = |_| self.changed.notify_one();
+        let pods = self.pods.run(Api::all(client), bound, notify);
         tokio::select! {
             never = keep(&feeds, &watches) => never,
             never = pods => never,

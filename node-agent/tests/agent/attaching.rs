@@ -76,7 +76,7 @@ async fn v_2_without_an_attachment_nothing_is_staged_and_the_pauses_grow() {
     }
     assert!(stage.all_calls().is_empty(), "{:?}", stage.all_calls());
     stage
-        .until_told("p", "FailedMount", "VolumeAttachment")
+        .until_event("p", "FailedMount", "VolumeAttachment")
         .await;
     stage.attach("c");
     stage.until_running("p").await;
@@ -92,13 +92,13 @@ async fn v_2_an_attachment_that_failed_or_is_going_counts_for_nothing() {
         it["status"] = json!({ "attached": false, "attachError": { "message": "no room" } });
     });
     stage.pod("p", &["c"]);
-    stage.until_told("p", "FailedMount", "no room").await;
+    stage.until_event("p", "FailedMount", "no room").await;
     stage.api.edit("volumeattachments", &name, |it| {
         it["status"] = json!({ "attached": true });
         it["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
     });
     stage
-        .until_told("p", "FailedMount", "is being deleted")
+        .until_event("p", "FailedMount", "is being deleted")
         .await;
     assert!(stage.all_calls().is_empty(), "{:?}", stage.all_calls());
 }

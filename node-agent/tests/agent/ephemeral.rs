@@ -81,7 +81,7 @@ async fn v_27_a_driver_that_does_not_say_that_it_has_inline_volumes() {
             .insert(secret("default/key").entry("is", "cHVibGlzaA=="));
         stage.pod_with("p", &[], inline);
         stage
-            .until_told("p", "FailedMount", "volumeLifecycleModes")
+            .until_event("p", "FailedMount", "volumeLifecycleModes")
             .await;
         pass(5.0).await;
         assert!(stage.calls().is_empty());

@@ -53,7 +53,7 @@ async fn v_14_staging_that_failed_for_certain_leaves_nothing() {
         .fault(CallFault::on("NodeStageVolume").fail(Code::Internal, "no"));
     stage.pod("p", &["c"]);
     stage
-        .until_told("p", "FailedMount", "MountVolume.MountDevice failed")
+        .until_event("p", "FailedMount", "MountVolume.MountDevice failed")
         .await;
     assert!(!stage.staging("c").parent().unwrap().exists(), "removed");
     stage.delete_pod("p");
@@ -112,7 +112,7 @@ async fn v_16_publishing_that_failed_for_certain_leaves_nothing() {
     let fault = stage.driver.fault(fault);
     stage.pod("p", &["c"]);
     stage
-        .until_told(
+        .until_event(
             "p",
             "FailedMount",
             "MountVolume.SetUp failed for volume \"pv-c\"",
@@ -141,7 +141,7 @@ async fn v_17_a_driver_that_is_not_registered_yet() {
     stage.attach("c");
     stage.pod("p", &["c"]);
     let text = "driver name d.example.com not found in the list of registered CSI drivers";
-    stage.until_told("p", "FailedMount", text).await;
+    stage.until_event("p", "FailedMount", text).await;
     stage.register().await;
     stage.until_running("p").await;
     stage.deregister().await;
@@ -169,7 +169,7 @@ async fn v_39_a_volume_for_one_pod_is_not_given_to_another() {
     stage.until_running("p").await;
     stage.pod("q", &["c"]);
     stage
-        .until_told("q", "FailedMount", "ReadWriteOncePod")
+        .until_event("q", "FailedMount", "ReadWriteOncePod")
         .await;
     assert_eq!(stage.calls(), ["NodeStageVolume", "NodePublishVolume"]);
     stage.delete_pod("p");

@@ -27,19 +27,19 @@ async fn running() -> Stage {
 }
 
 /// Does the resizer's part: the volume has grown, and the claim's status says who expands next.
-fn grow(stage: &Stage, turn: &str) {
+fn grow(stage: &Stage, resize_status: &str) {
     stage.api.edit("persistentvolumes", "pv-c", |volume| {
         volume["spec"]["capacity"]["storage"] = json!("2Gi");
     });
-    say(stage, turn);
+    set_resize_status(stage, resize_status);
 }
 
-fn say(stage: &Stage, turn: &str) {
+fn set_resize_status(stage: &Stage, resize_status: &str) {
     stage
         .api
         .edit("persistentvolumeclaims", "default/c", |claim| {
             claim["status"]["allocatedResources"] = json!({ "storage": "2Gi" });
-            claim["status"]["allocatedResourceStatuses"] = json!({ "storage": turn });
+            claim["status"]["allocatedResourceStatuses"] = json!({ "storage": resize_status });
         });
 }
 
@@ -48,7 +48,7 @@ fn status(stage: &Stage) -> Value {
     claim.unwrap()["status"].clone()
 }
 
-fn turn(stage: &Stage) -> Value {
+fn resize_status(stage: &Stage) -> Value {
     status(stage)["allocatedResourceStatuses"]["storage"].clone()
 }
 
@@ -63,14 +63,14 @@ async fn fr_11_it_is_grown_when_it_is_the_nodes_turn_and_the_claim_says_so() {
     pass(300.0).await;
     assert!(stage.driver.calls_to(EXPAND).is_empty());
     let gate = stage.hold(EXPAND);
-    say(&stage, "NodeResizePending");
+    set_resize_status(&stage, "NodeResizePending");
     stage.until_called(EXPAND, 1).await;
-    assert_eq!(turn(&stage), "NodeResizeInProgress");
+    assert_eq!(resize_status(&stage), "NodeResizeInProgress");
     gate.open();
     stage
         .until("the claim has grown", |stage| size(stage) == "2Gi")
         .await;
-    assert_eq!(turn(&stage), Value::Null);
+    assert_eq!(resize_status(&stage), Value::Null);
     pass(300.0).await;
     assert_eq!(stage.driver.calls_to(EXPAND).len(), 1);
 }
@@ -84,7 +84,7 @@ async fn fr_11_a_size_that_the_driver_refuses_is_not_asked_for_again() {
     stage.until_called(EXPAND, 1).await;
     stage
         .until("the claim says so", |stage| {
-            turn(stage) == "NodeResizeInfeasible"
+            resize_status(stage) == "NodeResizeInfeasible"
         })
         .await;
     let condition = &status(&stage)["conditions"][0];
@@ -103,13 +103,13 @@ async fn fr_11_what_was_written_meanwhile_is_not_overwritten() {
     grow(&stage, "NodeResizePending");
     stage.until_called(EXPAND, 1).await;
     // The user requests a larger size, and the controller starts to expand.
-    say(&stage, "ControllerResizeInProgress");
+    set_resize_status(&stage, "ControllerResizeInProgress");
     gate.open();
-    stage.until_told("p", "VolumeResizeFailed", "claim").await;
+    stage.until_event("p", "VolumeResizeFailed", "claim").await;
     pass(300.0).await;
-    assert_eq!(turn(&stage), "ControllerResizeInProgress");
+    assert_eq!(resize_status(&stage), "ControllerResizeInProgress");
     assert_eq!(size(&stage), "1Gi");
-    say(&stage, "NodeResizePending");
+    set_resize_status(&stage, "NodeResizePending");
     stage
         .until("the claim has grown", |stage| size(stage) == "2Gi")
         .await;

@@ -44,14 +44,14 @@ fn no_name_leads_out_of_kubelets_directory() {
             ];
             for name in names {
                 for uid in ["u", bad] {
-                    let Ok(places) = layout.places(&name, uid) else {
+                    let Ok(paths) = layout.paths(&name, uid) else {
                         continue;
                     };
                     for path in [
-                        &places.staging,
-                        &places.stage_metadata,
-                        &places.target,
-                        &places.target_metadata,
+                        &paths.staging,
+                        &paths.stage_metadata,
+                        &paths.target,
+                        &paths.target_metadata,
                     ] {
                         assert!(path.starts_with(&root), "{path:?}");
                         let parts = path.components();
@@ -139,7 +139,7 @@ async fn pods_with_impossible_names_are_told_and_do_no_harm() {
         pod["metadata"]["uid"] = json!("../../../escaped");
     });
     stage
-        .until_told("p", "FailedMount", "cannot be part of a path")
+        .until_event("p", "FailedMount", "cannot be part of a path")
         .await;
     pass(5.0).await;
     assert!(stage.all_calls().is_empty());
@@ -201,7 +201,7 @@ async fn megabytes_of_a_driver_do_not_come_back() {
         .driver
         .fault(CallFault::on("NodeStageVolume").fail(Code::Internal, &text));
     stage.pod("p", &["c"]);
-    stage.until_told("p", "FailedMount", "xxx").await;
+    stage.until_event("p", "FailedMount", "xxx").await;
     for (_, message) in stage.events("p") {
         assert!(message.len() < 2000, "{} bytes", message.len());
     }

@@ -203,7 +203,7 @@ async fn n_53b_inline_volumes_and_block_devices_have_none() {
 
 /// Checks that the metadata file of the volume has no label.
 fn no_label_on_disk(layout: &Layout, volume: &VolumeName<'_>, pod: &str) {
-    let file = layout.places(volume, &uid(pod)).unwrap().target_metadata;
+    let file = layout.paths(volume, &uid(pod)).unwrap().target_metadata;
     let text = std::fs::read_to_string(&file).unwrap();
     let data: Value = serde_json::from_str(&text).unwrap();
     assert!(data["driverName"].is_string(), "{file:?}: {data}");
@@ -338,7 +338,7 @@ async fn n_53c_the_label_is_that_of_the_containers_that_mount_the_volume() {
                 stage.must_have("p", "c", label, row);
             }
             Err(text) => {
-                stage.until_told("p", "FailedMount", text).await;
+                stage.until_event("p", "FailedMount", text).await;
                 pass(100.0).await;
                 assert!(stage.calls().is_empty(), "{row}: {:?}", stage.calls());
             }
@@ -398,7 +398,7 @@ async fn n_53e_a_pod_with_another_label_waits_for_the_volume() {
         pod(&stage, "p", &["c"], &first);
         stage.until_running("p").await;
         pod(&stage, "q", &["c"], &second);
-        stage.until_told("q", "FailedMount", CONFLICT).await;
+        stage.until_event("q", "FailedMount", CONFLICT).await;
         // The first pod keeps the volume meanwhile.
         pass(100.0).await;
         assert_eq!(stage.calls().len(), 2, "{row}: {:?}", stage.calls());
@@ -430,7 +430,7 @@ async fn n_53e_the_first_pod_that_wants_it_sets_the_label() {
         .until("the volume is in use", |stage| stage.in_use().len() == 1)
         .await;
     pod(&stage, "q", &["c"], &level(LEVEL_B));
-    stage.until_told("q", "FailedMount", CONFLICT).await;
+    stage.until_event("q", "FailedMount", CONFLICT).await;
     stage.attach("c");
     stage.until_running("p").await;
     stage.must_have("p", "c", Some(A), "the first");
@@ -476,7 +476,7 @@ async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
             stage.start().await;
         }
         gate.open();
-        stage.until_told("q", "FailedMount", CONFLICT).await;
+        stage.until_event("q", "FailedMount", CONFLICT).await;
         stage.until_running("q").await;
         let mut calls = stage.calls();
         // The driver refuses at first.
@@ -495,7 +495,7 @@ async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
 async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
     let unlabelled = "mounted without a label by an earlier process, \"system_u";
     let labelled = format!("{A:?} of pods that came before, none of this one");
-    for (before, after, label, told) in [
+    for (before, after, label, event) in [
         (false, true, None, Some(unlabelled)),
         (true, false, Some(A), Some(&*labelled)),
         (true, true, Some(A), None),
@@ -522,8 +522,8 @@ async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
         stage.must_have("p", "c", label, &row);
         stage.driver.clear_calls();
         pod(&stage, "q", &["c"], &level(LEVEL_A));
-        if let Some(told) = told {
-            stage.until_told("q", "FailedMount", told).await;
+        if let Some(event) = event {
+            stage.until_event("q", "FailedMount", event).await;
             pass(100.0).await;
             assert_eq!(stage.phase("q"), "Pending", "{row}");
             assert!(stage.calls().is_empty(), "{row}: {:?}", stage.calls());
@@ -535,7 +535,8 @@ async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
             "NodeUnstageVolume",
             "NodeStageVolume",
         ];
-        let expected = { expected.iter().filter(|_| told.is_some()) }.chain(&["NodePublishVolume"]);
+        let expected =
+            { expected.iter().filter(|_| event.is_some()) }.chain(&["NodePublishVolume"]);
         assert!(
             stage.calls().iter().eq(expected),
             "{row}: {:?}",
@@ -558,8 +559,8 @@ async fn n_53g_pods_that_want_no_label_are_the_reason() {
     stage.start().await;
     stage.until_called("NodePublishVolume", 1).await;
     pod(&stage, "q", &["c"], &level(LEVEL_A));
-    let told = "none of pods that came before, \"system_u";
-    stage.until_told("q", "FailedMount", told).await;
+    let event = "none of pods that came before, \"system_u";
+    stage.until_event("q", "FailedMount", event).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -576,7 +577,7 @@ async fn n_53h_drivers_that_do_not_stage() {
         context(Some(A))
     );
     pod(&stage, "q", &["c"], &level(LEVEL_B));
-    stage.until_told("q", "FailedMount", CONFLICT).await;
+    stage.until_event("q", "FailedMount", CONFLICT).await;
     stage.delete_pod("p");
     stage.until_running("q").await;
     assert_eq!(

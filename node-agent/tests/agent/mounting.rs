@@ -134,7 +134,7 @@ async fn v_28_a_block_device() {
     let link = pod.join("volumeDevices/kubernetes.io~csi/pv-c");
     assert_eq!(std::fs::read_link(link).unwrap(), target);
     stage
-        .until_told("p", "SuccessfulMountVolume", "MapPodDevice")
+        .until_event("p", "SuccessfulMountVolume", "MapPodDevice")
         .await;
     let data = devices.join("pv-c/data/vol_data.json");
     let data: Value = serde_json::from_str(&std::fs::read_to_string(data).unwrap()).unwrap();
@@ -273,7 +273,7 @@ async fn v_37_a_claim_that_is_not_bound() {
     });
     stage.pod("p", &["c"]);
     stage
-        .until_told("p", "FailedMount", "PVC default/c: PVC is not bound")
+        .until_event("p", "FailedMount", "PVC default/c: PVC is not bound")
         .await;
     assert!(stage.all_calls().is_empty());
     stage.api.edit("persistentvolumeclaims", key, |claim| {
@@ -319,7 +319,7 @@ async fn v_37_claims_that_cannot_be_used() {
         stage.attach("c");
         change(&stage);
         stage.pod("p", &["c"]);
-        stage.until_told("p", "FailedMount", expected).await;
+        stage.until_event("p", "FailedMount", expected).await;
         assert!(stage.all_calls().is_empty());
     }
 }

@@ -124,7 +124,7 @@ async fn v_20_each_call_gets_its_own_secret() {
     stage.attach("c");
     stage.pod("p", &["c"]);
     stage
-        .until_told("p", "FailedMount", "secret vault/stage")
+        .until_event("p", "FailedMount", "secret vault/stage")
         .await;
     assert!(stage.calls().is_empty(), "no call without its secret");
     // The names in Base64.
@@ -132,7 +132,7 @@ async fn v_20_each_call_gets_its_own_secret() {
         .api
         .insert(secret("vault/stage").entry("is", "c3RhZ2U="));
     stage
-        .until_told("p", "FailedMount", "secret vault/publish")
+        .until_event("p", "FailedMount", "secret vault/publish")
         .await;
     assert_eq!(stage.calls(), ["NodeStageVolume"]);
     stage

@@ -29,7 +29,7 @@ async fn fr_9_a_live_pod_keeps_what_it_has() {
     stage.mounted("p", "c").await;
     make_again(&stage);
     stage.driver.clear_calls();
-    stage.until_told("p", "FailedMount", OTHER_TAKEN).await;
+    stage.until_event("p", "FailedMount", OTHER_TAKEN).await;
     pass(300.0).await;
     assert!(stage.calls().is_empty(), "{:?}", stage.calls());
     // After a restart the agent knows only what is on disk.
@@ -65,7 +65,7 @@ async fn fr_9_a_block_device_waits_until_the_other_is_gone() {
     stage.until_running("p").await;
     make_again(&stage);
     stage.pod_with("q", &["c"], with_device);
-    stage.until_told("q", "FailedMount", OTHER_TAKEN).await;
+    stage.until_event("q", "FailedMount", OTHER_TAKEN).await;
     assert_eq!(stage.calls(), ["NodeStageVolume", "NodePublishVolume"]);
     stage.delete_pod("p");
     stage.until_gone("p").await;

@@ -40,7 +40,7 @@ async fn v_32_a_claim_that_cannot_be_looked_up_does_not_cost_a_pod_its_volume() 
     let path = "/api/v1/namespaces/default/persistentvolumeclaims/c";
     let claims = stage.api.fault(Fault::on("GET", path).answer(500));
     stage.start().await;
-    stage.until_told("p", "FailedMount", "PVC default/c").await;
+    stage.until_event("p", "FailedMount", "PVC default/c").await;
     pass(30.0).await;
     assert!(stage.calls().is_empty(), "{:?}", stage.calls());
     claims.remove();

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use node_agent::model::claim::Turn;
+use node_agent::model::claim::ResizeOwner;
 use node_agent::model::driver::CsiDriver;
 use node_agent::model::volume::{ClaimUse, Lifecycle, PodRef, Use, Volume};
 use node_agent::plan::files::{FileCall, Sequence, link, make_directory, remove, write};
@@ -160,7 +160,7 @@ fn sequence(step: &Step) -> Option<Sequence> {
         | Step::Tidy(_)
         | Step::Own { .. }
         | Step::Claim(..)
-        | Step::Tell { .. } => None,
+        | Step::ReportGrowth { .. } => None,
     }
 }
 
@@ -247,7 +247,7 @@ impl Sim {
             name: "claim".to_owned(),
             uid: String::new(),
             size: GIB,
-            turn: Turn::Anybody,
+            resize_owner: ResizeOwner::Anybody,
             tracked: self.chance.one_in(2),
             version: String::new(),
         };
@@ -462,7 +462,7 @@ impl Sim {
                 }
                 Ok(Answer::Done)
             }
-            Step::Claim(..) | Step::Tell { .. } if self.faults && self.chance.one_in(6) => {
+            Step::Claim(..) | Step::ReportGrowth { .. } if self.faults && self.chance.one_in(6) => {
                 Err(Failure::local("not written"))
             }
             Step::Claim(namespace, name) => Ok(Answer::Claim(ClaimUse {
@@ -470,28 +470,28 @@ impl Sim {
                 name: name.clone(),
                 uid: String::new(),
                 size: GIB,
-                turn: match self.chance.below(4) {
-                    0 => Turn::Anybody,
-                    1 => Turn::Node,
-                    2 => Turn::NodeBegun,
-                    _ => Turn::NotNode,
+                resize_owner: match self.chance.below(4) {
+                    0 => ResizeOwner::Anybody,
+                    1 => ResizeOwner::Node,
+                    2 => ResizeOwner::NodeBegun,
+                    _ => ResizeOwner::NotNode,
                 },
                 tracked: true,
                 version: String::new(),
             })),
-            Step::Tell { claim, growth } => Ok(Answer::Claim(match growth {
+            Step::ReportGrowth { claim, growth } => Ok(Answer::Claim(match growth {
                 Growth::Begun => ClaimUse {
-                    turn: Turn::NodeBegun,
+                    resize_owner: ResizeOwner::NodeBegun,
                     ..claim.clone()
                 },
                 Growth::Done(size) => ClaimUse {
-                    turn: Turn::Anybody,
+                    resize_owner: ResizeOwner::Anybody,
                     size: *size,
                     ..claim.clone()
                 },
                 Growth::Failed(_) => claim.clone(),
                 Growth::Infeasible(_) => ClaimUse {
-                    turn: Turn::NotNode,
+                    resize_owner: ResizeOwner::NotNode,
                     ..claim.clone()
                 },
             })),
@@ -573,7 +573,7 @@ impl Sim {
                 self.operations
                     .finish(&ended.attempt, result.is_ok(), self.now);
                 let state = self.world.volume_mut(&ended.key).unwrap();
-                state.apply(&ended.operation, ended.task.places(), &changes);
+                state.apply(&ended.operation, ended.task.paths(), &changes);
                 if let Some(pod) = ended.operation.pod() {
                     self.tidy_pod(pod);
                 }

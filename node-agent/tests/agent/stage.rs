@@ -27,7 +27,7 @@ pub(crate) const D: &str = "d.example.com";
 pub(crate) const N: &str = "n1";
 
 /// Longer than any operation takes, on the tests' own clock.
-const PATIENCE: Duration = Duration::from_secs(1000);
+const TEST_TIMEOUT: Duration = Duration::from_secs(1000);
 /// Paused time jumps to the next timer whenever everything waits, even for a socket that becomes
 /// readable a moment later; a timer that is always near keeps it from jumping past a deadline.
 const STEP: Duration = Duration::from_millis(25);
@@ -352,7 +352,7 @@ impl Stage {
     }
 
     /// Waits for an event of the pod with this reason and text.
-    pub(crate) async fn until_told(&self, pod: &str, reason: &str, text: &str) {
+    pub(crate) async fn until_event(&self, pod: &str, reason: &str, text: &str) {
         self.until(&format!("{reason} … {text} is told"), |stage| {
             let mut events = stage.events(pod).into_iter();
             events.any(|(why, message)| why == reason && message.contains(text))
@@ -362,7 +362,7 @@ impl Stage {
 
     /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TEST_TIMEOUT;
         while !condition(self) {
             assert!(
                 Instant::now() < give_up,

@@ -18,7 +18,7 @@ async fn fr_4_a_pod_that_always_fails_does_not_keep_another_from_its_volume() {
         pod["spec"]["securityContext"] = json!({ "fsGroup": 5_000_000_000_u64 });
     });
     stage
-        .until_told("a", "FailedMount", "not the number of a group")
+        .until_event("a", "FailedMount", "not the number of a group")
         .await;
     stage.pod("b", &["c"]);
     stage.pod("d", &["c"]);

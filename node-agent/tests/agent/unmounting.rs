@@ -158,7 +158,7 @@ fn a_driver_that_says_it_has_unmounted_is_not_believed() {
         block: false,
     };
     let task = Unpublish {
-        places: layout.places(&name, "u").unwrap(),
+        paths: layout.paths(&name, "u").unwrap(),
         block: false,
         name: "pv-c".to_owned(),
     };

@@ -14,7 +14,7 @@ use crate::plan::operation::Kind;
 use crate::plan::script::Mount;
 
 impl Reconciler {
-    pub(super) fn tell(
+    pub(super) fn record_event(
         &self,
         pod: &PodRef,
         severity: Severity,
@@ -39,7 +39,7 @@ impl Reconciler {
             key,
             operation,
             attempt,
-            places,
+            paths,
             pod,
             changes,
             result,
@@ -53,7 +53,7 @@ impl Reconciler {
             return;
         };
         let before = operation.pod().and_then(|uid| state.have.get(uid)).cloned();
-        state.apply(&operation, &places, &changes);
+        state.apply(&operation, &paths, &changes);
         let (name, driver, block) = (state.name.clone(), state.driver.clone(), state.block);
         let kind = operation.kind().name(block);
         self.context
@@ -70,7 +70,7 @@ impl Reconciler {
                     && let Some(pod) = &pod
                 {
                     let message = format!("MapVolume.MapPodDevice succeeded for volume {name:?}");
-                    self.tell(pod, Severity::Normal, "SuccessfulMountVolume", &message);
+                    self.record_event(pod, Severity::Normal, "SuccessfulMountVolume", &message);
                 }
             }
             Err(error) => {
@@ -90,7 +90,7 @@ impl Reconciler {
                         (_, true) => "FailedMapVolume",
                         (_, false) => "FailedMount",
                     };
-                    self.tell(pod, Severity::Warning, reason, error);
+                    self.record_event(pod, Severity::Warning, reason, error);
                 }
             }
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::disk;
 use super::Reconciler;
-use super::pod_state::Due;
+use super::pod_state::Work;
 use crate::model::pod::Pod;
 use crate::plan::operation::Refused;
 
@@ -76,11 +76,11 @@ impl Reconciler {
                 } else {
                     !waits && !pod.ended && pod.phase != "Running"
                 };
-            for due in self.pods.due(&uid, waits, ready, now) {
-                match due {
-                    Due::Resolve(pod) => self.resolve(pod),
-                    Due::Say(pod) => self.say(pod.names, pod.deleting),
-                    Due::Check(pod) => {
+            for due_work in self.pods.due_work(&uid, waits, ready, now) {
+                match due_work {
+                    Work::Resolve(pod) => self.resolve(pod),
+                    Work::Write(pod) => self.write_status(pod.names, pod.deleting),
+                    Work::Check(pod) => {
                         let missing = self.missing(&pod.names.uid);
                         self.check(&pod.names, missing);
                     }

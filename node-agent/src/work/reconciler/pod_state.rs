@@ -26,9 +26,9 @@ struct PodState {
     /// Time since which it has waited for volumes.
     waiting: Instant,
     /// A write about it is under way, or is done for good.
-    said: bool,
+    written: bool,
     /// Time of the next attempt to write.
-    say: Instant,
+    next_write: Instant,
 }
 
 /// All pods of the node, by UID.
@@ -39,9 +39,9 @@ pub(super) struct PodStates {
 
 /// Work that is due for a pod.
 #[derive(Debug)]
-pub(super) enum Due {
+pub(super) enum Work {
     Resolve(Pod),
-    Say(Pod),
+    Write(Pod),
     Check(Pod),
 }
 
@@ -54,7 +54,7 @@ impl PodStates {
             let entry = match gone.remove(&uid) {
                 Some(mut entry) => {
                     // The last write described another state of the pod.
-                    entry.said &= entry.pod.deleting == pod.deleting;
+                    entry.written &= entry.pod.deleting == pod.deleting;
                     entry.pod = pod;
                     entry
                 }
@@ -67,8 +67,8 @@ impl PodStates {
                     complete: false,
                     failures: 0,
                     waiting: now,
-                    said: false,
-                    say: now,
+                    written: false,
+                    next_write: now,
                 },
             };
             self.entries.insert(uid, entry);
@@ -93,27 +93,33 @@ impl PodStates {
     }
 
     /// The work that is due for a pod, and when to look at it again. `waits`: volumes are missing.
-    pub(super) fn due(&mut self, uid: &str, waits: bool, ready: bool, now: Instant) -> Vec<Due> {
+    pub(super) fn due_work(
+        &mut self,
+        uid: &str,
+        waits: bool,
+        ready: bool,
+        now: Instant,
+    ) -> Vec<Work> {
         let Some(entry) = self.entries.get_mut(uid) else {
             return Vec::new();
         };
-        let mut due = Vec::new();
+        let mut due_work = Vec::new();
         if !entry.pod.ended && !entry.resolving && entry.next <= now {
             entry.resolving = true;
-            due.push(Due::Resolve(entry.pod.clone()));
+            due_work.push(Work::Resolve(entry.pod.clone()));
         }
         if !waits || entry.pod.ended {
             entry.waiting = now;
         } else if now.duration_since(entry.waiting) >= super::WAIT {
             entry.waiting = now;
-            due.push(Due::Check(entry.pod.clone()));
+            due_work.push(Work::Check(entry.pod.clone()));
         }
         let complete = entry.complete || entry.pod.ended;
-        if ready && complete && !entry.said && entry.say <= now {
-            entry.said = true;
-            due.push(Due::Say(entry.pod.clone()));
+        if ready && complete && !entry.written && entry.next_write <= now {
+            entry.written = true;
+            due_work.push(Work::Write(entry.pod.clone()));
         }
-        due
+        due_work
     }
 
     /// The next time at which something is due without any change. Work that is overdue waits for
@@ -123,9 +129,9 @@ impl PodStates {
             let alive = !entry.pod.ended;
             let look = (alive && !entry.resolving).then_some(entry.next);
             let wait = alive.then_some(entry.waiting + super::WAIT);
-            let say = (!entry.said).then_some(entry.say);
+            let next_write = (!entry.written).then_some(entry.next_write);
             let first = (alive && !entry.attempted).then_some(entry.first + FIRST_LOOK);
-            [look, wait, say, first]
+            [look, wait, next_write, first]
         });
         times.flatten().filter(|then| *then > now).min()
     }
@@ -155,10 +161,10 @@ impl PodStates {
     }
 
     /// A write about the pod has ended; a failed one is repeated at `then`.
-    pub(super) fn said(&mut self, uid: &str, done: bool, then: Instant) {
+    pub(super) fn written(&mut self, uid: &str, done: bool, then: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
-            entry.said = done;
-            entry.say = then;
+            entry.written = done;
+            entry.next_write = then;
         }
     }
 }

@@ -63,7 +63,7 @@ impl Driver {
             self.refuse(call);
             return error(Code::Internal);
         }
-        let said = fault != 2;
+        let answers = fault != 2;
         match call {
             Call::Stage(it) => {
                 let at = (it.volume_id.clone(), it.staging_target_path.clone());
@@ -78,7 +78,7 @@ impl Driver {
                 }
                 self.staged.insert(at, flags);
             }
-            Call::Publish(it) => self.publish(it, files, said)?,
+            Call::Publish(it) => self.publish(it, files, answers)?,
             Call::Unpublish(it) => {
                 let at = (it.volume_id.clone(), it.target_path.clone());
                 self.published.remove(&at);
@@ -109,7 +109,7 @@ impl Driver {
                 })));
             }
         }
-        if said {
+        if answers {
             Ok(Ok(Answer::Done))
         } else {
             error(Code::DeadlineExceeded)
@@ -120,7 +120,7 @@ impl Driver {
         &mut self,
         it: &NodePublishVolumeRequest,
         files: &mut Files,
-        said: bool,
+        answers: bool,
     ) -> Result<(), String> {
         let staged = (it.volume_id.clone(), it.staging_target_path.clone());
         if !staged.1.is_empty() {
@@ -148,7 +148,7 @@ impl Driver {
             Entry::Directory
         };
         files.put(Path::new(&at.1), entry);
-        *self.published.entry(at).or_insert(false) |= said;
+        *self.published.entry(at).or_insert(false) |= answers;
         Ok(())
     }
 
