@@ -40,14 +40,14 @@ pub enum DriverError {
     },
     /// Another driver has taken the socket.
     #[error(
-        "the driver at --csi-address={address} changed its name from {before:?} to {now:?}: exiting, so \
+        "the driver at --csi-address={address} changed its name from {registered:?} to {now:?}: exiting, so \
          that the restarted registrar registers the new name"
     )]
     Renamed {
         /// The address as given.
         address: String,
         /// The name that is registered.
-        before: String,
+        registered: String,
         /// The name of the driver that is there now.
         now: String,
     },
@@ -102,7 +102,7 @@ impl Driver {
             let lost = Instant::now();
             let asking = identity::driver_name(self.connection.channel(), self.timeout);
             let at_once = loss::back_at_once(&losses, asking).await;
-            let is_told = at_once.is_none();
+            let is_logged = at_once.is_none();
             let now = match at_once {
                 Some(name) => name,
                 None => {
@@ -113,11 +113,11 @@ impl Driver {
             if now != self.name {
                 return DriverError::Renamed {
                     address: self.address.clone(),
-                    before: self.name.clone(),
+                    registered: self.name.clone(),
                     now,
                 };
             }
-            if is_told {
+            if is_logged {
                 let seconds = lost.elapsed().as_secs_f32();
                 tracing::info!(driver = self.name, seconds, "The driver is back");
             }

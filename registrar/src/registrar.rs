@@ -163,7 +163,7 @@ async fn remark_on_silence(plugin: &Plugin, mut remark: impl FnMut()) -> Infalli
     loop {
         tokio::select! {
             Ok(()) = starts.changed() => continue,
-            () = tokio::time::sleep(registration_status::PATIENCE) => {}
+            () = tokio::time::sleep(registration_status::GET_INFO_TIMEOUT) => {}
         }
         if plugin.progress().asked.is_none() {
             remark();
@@ -189,7 +189,7 @@ mod tests {
         let plugin = Plugin::new("d.example.com", "/csi.sock");
         let remarks = Cell::new(0);
         let silence = remark_on_silence(&plugin, || remarks.set(remarks.get() + 1));
-        let said = async {
+        let course = async {
             sleep(Duration::from_secs(29)).await;
             assert_eq!(remarks.get(), 0);
             sleep(Duration::from_secs(300)).await;
@@ -204,7 +204,7 @@ mod tests {
         };
         tokio::select! {
             never = silence => match never {},
-            () = said => {}
+            () = course => {}
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct RegistrationProgress {
 }
 
 /// kubelet looks once a second; after this time without a `GetInfo` something is wrong.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl RegistrationProgress {
     /// Whether kubelet has registered the driver.

@@ -17,7 +17,7 @@ use crate::socket::{Identity, Presence, RegistrationSocket, SocketError};
 
 /// Pause between two looks at a socket in its place whose directory is watched: for changes that the watch does not
 /// report, such as a moved parent directory.
-const QUIET: Duration = Duration::from_secs(60);
+const WATCHED: Duration = Duration::from_secs(60);
 /// Pause between two looks in case of trouble, and without a watch; kubelet looks as often.
 const TROUBLE: Duration = Duration::from_secs(1);
 /// Pause between two looks at the socket of another instance, which may be dead.
@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves kubelet until the socket is gone and cannot be created again. Recreates the socket whenever it is gone.
 /// Dropping it ends all connections.
 pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> SocketError {
-    let room = Arc::new(Semaphore::new(PEERS));
+    let slots = Arc::new(Semaphore::new(PEERS));
     let mut peers = JoinSet::new();
     let mut keeper = Keeper::default();
     let mut watch = watch(socket);
@@ -44,7 +44,7 @@ pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> Soc
     let mut next = Instant::now() + SETTLE;
     loop {
         let accept = async {
-            let permit = Arc::clone(&room).acquire_owned().await;
+            let permit = Arc::clone(&slots).acquire_owned().await;
             (socket.listener().accept().await, permit)
         };
         let changed = async {
@@ -99,7 +99,7 @@ pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> Soc
 
 fn pause(presence: Presence, is_watched: bool) -> Duration {
     match presence {
-        Presence::Ours if is_watched => QUIET,
+        Presence::Ours if is_watched => WATCHED,
         Presence::Foreign => FOREIGN,
         Presence::Ours | Presence::Gone => TROUBLE,
     }

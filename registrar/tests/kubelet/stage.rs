@@ -35,7 +35,7 @@ pub(crate) const CSINODE: &str = "/apis/storage.k8s.io/v1/csinodes/n1";
 pub(crate) const CSINODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
 /// Longest wait of a test, in paused time.
-const PATIENCE: Duration = Duration::from_secs(1000);
+const TEST_TIMEOUT: Duration = Duration::from_secs(1000);
 
 pub(crate) struct Stage {
     pub(crate) api: FakeApi,
@@ -278,7 +278,7 @@ const STEP: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TEST_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < give_up, "it never came about that {what}");
         sleep(STEP).await;

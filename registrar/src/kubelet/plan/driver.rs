@@ -46,7 +46,7 @@ pub enum Rejected {
         "driver {name} is already registered with version {registered}, \
          which is not lower than {offered}"
     )]
-    Taken {
+    NameInUse {
         /// The driver.
         name: String,
         /// The registered version.
@@ -81,7 +81,7 @@ impl Drivers {
             reason,
         })?;
         match self.drivers.get(name) {
-            Some(known) if known.version >= version => Err(Rejected::Taken {
+            Some(known) if known.version >= version => Err(Rejected::NameInUse {
                 name: clip(name).to_owned(),
                 registered: known.version.clone(),
                 offered: version,

@@ -85,7 +85,7 @@ pub struct NodeWriter {
     /// re-created Node from being compared with the UID of its predecessor.
     uid: Mutex<Option<String>>,
     /// Held for a whole read-modify-write.
-    turn: tokio::sync::Mutex<()>,
+    update_lock: tokio::sync::Mutex<()>,
     /// Returns a number from 0 up to 1.
     random: fn() -> f64,
 }
@@ -94,12 +94,12 @@ impl NodeWriter {
     /// A writer for the Node and CSINode called `node`.
     #[must_use]
     pub fn new(api: Api, node: String, random: fn() -> f64) -> Self {
-        let turn = tokio::sync::Mutex::new(());
+        let update_lock = tokio::sync::Mutex::new(());
         Self {
             api,
             node,
             uid: Mutex::new(None),
-            turn,
+            update_lock,
             random,
         }
     }
@@ -171,12 +171,12 @@ impl NodeWriter {
 
     /// Waits until the API server answers, without limit.
     pub async fn wait_for_api(&self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         while let Err(error) = self.api.cached_csinode(&self.node).await {
             let text = Chain(&error).to_string();
-            if text != told {
+            if text != logged {
                 warn!("API server does not answer, trying again each second: {text}");
-                told = text;
+                logged = text;
             }
             tokio::time::sleep(API_POLL_PERIOD).await;
         }
@@ -254,7 +254,7 @@ impl NodeWriter {
 /// Single attempts to update an object, without retries.
 impl NodeWriter {
     async fn install_on_node(&self, driver: &str, info: &NodeInfo) -> Result<(), AttemptError> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.update_lock.lock().await;
         let node = self.read_node().await?;
         if let Some(patch) = node::plan_install(&node, driver, &info.node_id, &info.topology)? {
             self.api.patch_node_status(&self.node, &patch).await?;
@@ -263,7 +263,7 @@ impl NodeWriter {
     }
 
     async fn uninstall_from_node(&self, driver: &str) -> Result<(), AttemptError> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.update_lock.lock().await;
         let node = self.read_node().await?;
         if let Some(patch) = node::plan_uninstall(&node, driver)? {
             self.api.patch_node_status(&self.node, &patch).await?;
@@ -272,7 +272,7 @@ impl NodeWriter {
     }
 
     async fn install_on_csinode(&self, driver: &str, info: &NodeInfo) -> Result<(), AttemptError> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.update_lock.lock().await;
         let owner = self.owner().await?;
         let mut csinode = self.api.csinode(&self.node).await?;
         if let Step::Create(object) = csinode::plan_install(csinode.as_ref(), &owner, driver, info)
@@ -284,14 +284,14 @@ impl NodeWriter {
     }
 
     async fn uninstall_from_csinode(&self, driver: &str) -> Result<(), AttemptError> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.update_lock.lock().await;
         let csinode = self.api.csinode(&self.node).await?;
         let step = csinode::plan_uninstall(csinode.as_ref(), driver);
         self.act(csinode.as_ref(), step).await
     }
 
     async fn initialize_csinode(&self) -> Result<(), AttemptError> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.update_lock.lock().await;
         self.read_node().await?;
         let owner = self.owner().await?;
         let csinode = self.api.csinode(&self.node).await?;

@@ -118,7 +118,7 @@ impl CsiPlugin {
     /// could add the driver again.
     async fn remove(&self, name: &str) {
         self.drivers().remove(name);
-        self.tell_refresher(name, false);
+        self.notify_refresher(name, false);
         if let Err(error) = self.writer.uninstall(name).await {
             error!(driver = clip(name), error = %Chain(&error), "cannot remove the driver's entries");
         }
@@ -128,7 +128,7 @@ impl CsiPlugin {
         self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell_refresher(&self, name: &str, registered: bool) {
+    fn notify_refresher(&self, name: &str, registered: bool) {
         // Without a refresher no limit is refreshed.
         let _ = self.refresher.send(Event::Driver {
             name: name.to_owned(),
@@ -170,7 +170,7 @@ impl PluginHandler for CsiPlugin {
                 self.remove(name).await;
                 return Err(error);
             }
-            self.tell_refresher(name, true);
+            self.notify_refresher(name, true);
             Ok(())
         })
     }

@@ -74,8 +74,8 @@ pub async fn register(
     );
     if let Err(refusal) = introduce(world, handlers, socket, incarnation, &info).await {
         let refusal = refusal.to_string();
-        let told = registrar.notify(Some(refusal.clone())).await;
-        return Err(OperationError::Refused(match told {
+        let notified = registrar.notify(Some(refusal.clone())).await;
+        return Err(OperationError::Refused(match notified {
             Ok(()) => refusal,
             Err(status) => undelivered(&refusal, &clipped(&rpc_code::text(&status))),
         }));
