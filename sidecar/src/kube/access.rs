@@ -32,7 +32,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
 
 /// Time limit of all reviews together; a program that starts while the API server is away must not hang.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REVIEWS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the program can work without a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,8 +233,8 @@ pub async fn check(client: &Client, rules: &[Rule]) -> Report {
             }
         }
     };
-    if timeout(PATIENCE, all).await.is_err() {
-        report.unknown = Some(format!("no answer within {} s", PATIENCE.as_secs()));
+    if timeout(REVIEWS_TIMEOUT, all).await.is_err() {
+        report.unknown = Some(format!("no answer within {} s", REVIEWS_TIMEOUT.as_secs()));
     }
     for (index, rule) in rules.iter().enumerate() {
         let verbs = refused.iter().filter(|(of, _)| *of == index);

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Time limit of a response; a slower one does not count, and the next request uses a new
 /// connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Probes while `server`, which `client` reports to, does not answer.
 ///
@@ -35,7 +35,7 @@ pub async fn probe(client: Client, server: Outage) -> Infallible {
         }
         if let Ok(request) = Request::get("/readyz").body(Body::empty()) {
             // The client reports the result.
-            let _answer = timeout(PATIENCE, client.send(request)).await;
+            let _answer = timeout(RESPONSE_TIMEOUT, client.send(request)).await;
         }
     }
 }

@@ -40,7 +40,7 @@ const MOST: usize = 250;
 /// Longer paths are not remembered.
 const LONGEST: usize = 256;
 /// Time limit of waiting for a review's turn.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REVIEW_WAIT: Duration = Duration::from_secs(2);
 /// Time limit of waiting for another client's review of the same key: as long as a review may take.
 const SAME: Duration = Duration::from_secs(10);
 
@@ -168,16 +168,16 @@ impl Share {
     /// Waits for an address's turn to cause a review.
     async fn enter(&self, peer: IpAddr) -> Result<Permit, Busy> {
         let waiting = async {
-            let _turn = self.turns.enter(&peer, PATIENCE).await?;
-            let begun = self.per_second.enter(&peer, PATIENCE).await?;
-            let under_way = self.at_once.enter(&peer, PATIENCE).await?;
+            let _turn = self.turns.enter(&peer, REVIEW_WAIT).await?;
+            let begun = self.per_second.enter(&peer, REVIEW_WAIT).await?;
+            let under_way = self.at_once.enter(&peer, REVIEW_WAIT).await?;
             tokio::spawn(async move {
                 sleep(Duration::from_secs(1)).await;
                 drop(begun);
             });
             Ok(under_way)
         };
-        timeout(PATIENCE, waiting).await.unwrap_or(Err(Busy))
+        timeout(REVIEW_WAIT, waiting).await.unwrap_or(Err(Busy))
     }
 }
 

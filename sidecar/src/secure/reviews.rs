@@ -16,7 +16,7 @@ const TOKENS: Resource = Resource::new("authentication.k8s.io", "v1", "tokenrevi
 const ACCESS: Resource = Resource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
 
 /// Time limit of one review: a client waits for it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The permissions that reviews need, which `system:auth-delegator` grants.
 pub static RULES: [Rule; 2] = [
@@ -81,7 +81,7 @@ pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, s
 /// # Errors
 /// Like `asking`, or there is no response in time.
 pub async fn soon<T>(asking: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
-    match timeout(PATIENCE, asking).await {
+    match timeout(REVIEW_TIMEOUT, asking).await {
         Ok(answer) => answer,
         Err(_elapsed) => Err(ApiError {
             message: "the API server does not answer".to_owned(),

@@ -195,8 +195,8 @@ pub async fn at_rest(id: u32) {
     const ASLEEP: usize = 25;
     /// Timers of a debug build take some two milliseconds of this.
     const HARDLY: Duration = Duration::from_millis(10);
-    const PATIENCE: Duration = Duration::from_secs(180);
-    crate::process::within(PATIENCE, "rest", async || {
+    const SAMPLING_TIMEOUT: Duration = Duration::from_secs(180);
+    crate::process::within(SAMPLING_TIMEOUT, "rest", async || {
         let (before, mut asleep) = (processor_time(id), 0);
         for _ in 0..LOOKS {
             asleep += usize::from(sleeps(id));

@@ -26,7 +26,7 @@ use crate::plan::request::Request;
 use crate::plan::resolve;
 
 /// How long a call waits for a free stream.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STREAM_WAIT: Duration = Duration::from_secs(1);
 /// A driver may end its stream without error at the deadline, and its clock may differ from ours. An end this
 /// shortly before the deadline counts as DEADLINE_EXCEEDED, so that the client asks again instead of taking the
 /// list for complete.
@@ -160,7 +160,7 @@ impl Service {
         }
         // Before the objects are read: a thousand calls at once must not become three thousand requests to the
         // API server.
-        let permit = self.streams.enter(&client.user.username, PATIENCE).await;
+        let permit = self.streams.enter(&client.user.username, STREAM_WAIT).await;
         let permit = permit.map_err(|Busy| Refusal::busy())?;
         let snapshot = self.objects.snapshot(namespace, name).await?;
         let bound = resolve::content_of(&snapshot, name)?;

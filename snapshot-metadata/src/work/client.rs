@@ -27,7 +27,7 @@ const MOST_REFUSED: usize = 64;
 /// Concurrent reviews, of all clients and of one address.
 const REVIEWS: (usize, usize) = (16, 12);
 /// How long a call waits until it may send a review.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REVIEW_WAIT: Duration = Duration::from_secs(1);
 /// Longest token whose result is kept.
 const LONGEST: usize = 4 << 10;
 
@@ -118,7 +118,7 @@ impl Reviews {
         if let Known::All(answer) = self.recall(token, namespace) {
             return answer;
         }
-        let permit = self.limit.enter(&peer, PATIENCE).await;
+        let permit = self.limit.enter(&peer, REVIEW_WAIT).await;
         let _permit = permit.map_err(|Busy| Refusal::busy())?;
         // While this call waited, another one may have asked the same.
         let user = match self.recall(token, namespace) {

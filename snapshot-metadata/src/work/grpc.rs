@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 const LONGEST: usize = 64 << 10;
 /// How long a request may take to arrive. It has a few hundred bytes; a slower client is not interested
 /// in the response.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes that are queued in the connection for one stream, within the client's window.
 const AT_ONCE: usize = 32 << 10;
 /// Longest status message: it is a header, and clients limit headers.
@@ -61,7 +61,7 @@ pub fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
 /// # Errors
 /// The status that the client gets.
 pub async fn request<M: Message + Default>(body: &mut RecvStream) -> Result<M, Status> {
-    let frame = timeout(PATIENCE, collect(body)).await;
+    let frame = timeout(CLIENT_TIMEOUT, collect(body)).await;
     let frame =
         frame.map_err(|_elapsed| Status::deadline_exceeded("the request does not end"))??;
     let Some((head, message)) = frame.split_first_chunk::<5>() else {

@@ -15,7 +15,7 @@ pub async fn check(mut body: RecvStream, mut answer: Answer, ready: &watch::Rece
     let asked = asked(&mut body).await;
     let now = encoded(*ready.borrow());
     let status = match asked {
-        Ok(()) => match timeout(grpc::PATIENCE, answer.send(&now, &[])).await {
+        Ok(()) => match timeout(grpc::CLIENT_TIMEOUT, answer.send(&now, &[])).await {
             Ok(Ok(())) => Status::new(tonic::Code::Ok, ""),
             Ok(Err(_)) | Err(_) => return,
         },

@@ -25,7 +25,7 @@ const NODE_COUNT: usize = 50;
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// How long the benchmark waits for attaches behind a burst.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BURST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
@@ -97,7 +97,7 @@ fn measure(world: &World, driver: &Driver, contender: &Contender) -> Result<(f64
     }
     slow(driver, "ControllerUnpublishVolume", 2_000)?;
     world.load.delete(paths("burst", BURST))?;
-    let loaded = stage.attach("loaded", PATIENCE)?;
+    let loaded = stage.attach("loaded", BURST_TIMEOUT)?;
     let left = BURST - stage.watch.gone("burst").len();
     ensure!(
         left > BURST / 2,
@@ -116,7 +116,7 @@ fn measure(world: &World, driver: &Driver, contender: &Contender) -> Result<(f64
 impl Stage<'_> {
     /// Attaches volumes at once, and detaches them. Returns the milliseconds from the request to
     /// attached.
-    fn attach(&self, prefix: &str, patience: Duration) -> Result<Vec<f64>> {
+    fn attach(&self, prefix: &str, timeout: Duration) -> Result<Vec<f64>> {
         let attachments = names(prefix, ATTACHES).enumerate().map(|(index, name)| {
             let node = format!("node-{}", index % NODE_COUNT);
             objects::attachment(&name, &format!("pv-{index}"), &node)
@@ -126,15 +126,15 @@ impl Stage<'_> {
         let done = |watch: &Watch| watch.done(prefix);
         let all = self
             .watch
-            .wait(patience, ATTACHES, |watch| done(watch).len())?;
+            .wait(timeout, ATTACHES, |watch| done(watch).len())?;
         let mut took: Vec<f64> = done(&self.watch)
             .into_values()
             .map(|at| (at - start).as_secs_f64() * 1e3)
             .collect();
         // An attachment that timed out counts with the time it was waited for.
-        took.resize(ATTACHES, patience.as_secs_f64() * 1e3);
+        took.resize(ATTACHES, timeout.as_secs_f64() * 1e3);
         self.world.load.delete(paths(prefix, ATTACHES))?;
-        if all && patience == LIMIT {
+        if all && timeout == LIMIT {
             self.until(ATTACHES, "detached", |watch| watch.gone(prefix))?;
         }
         Ok(took)

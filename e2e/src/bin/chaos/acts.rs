@@ -21,7 +21,7 @@ const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 pub(crate) const USERS: u64 = 8;
 
 /// Time after which a failing request is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RETRY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Counters of the acts so far.
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ impl Users<'_> {
                     count_one(&self.done.left_out);
                     return None;
                 }
-                Err(_) if due.elapsed() > PATIENCE || self.stop.load(Ordering::Relaxed) => {
+                Err(_) if due.elapsed() > RETRY_LIMIT || self.stop.load(Ordering::Relaxed) => {
                     return None;
                 }
                 Err(_) => thread::sleep(Duration::from_millis(200)),

@@ -26,7 +26,7 @@ use crate::stale::Silenced;
 use administrator::{Administrators, Job};
 
 /// Time that a fault waits for a target.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TARGET_WAIT: Duration = Duration::from_secs(15);
 
 /// An action that is due later: the end of a fault, or another attempt at one.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl<'s, 'a> Faults<'s, 'a> {
                 break;
             }
             self.next = self.ahead.next();
-            self.happen(cast, fault.kind, now + PATIENCE)?;
+            self.happen(cast, fault.kind, now + TARGET_WAIT)?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 /// How long requests wait for the settings of a connection that another request is making. A connection that
 /// takes longer may be to a server that is gone: then one of the waiting requests makes another connection, and
 /// the others wait for that.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SETTINGS_WAIT: Duration = Duration::from_secs(1);
 
 /// How many concurrent requests a connection accepts, once the server has announced it. Clones belong to the
 /// same connection and to those that replace it.
@@ -116,12 +116,12 @@ impl<C: Clone> Pool<C> {
             tokio::pin!(changed);
             // No change is missed from here on.
             changed.as_mut().enable();
-            let patience = match self.take(&mut self.lock()) {
+            let until = match self.take(&mut self.lock()) {
                 Ok(begun) => return begun,
-                Err(patience) => patience,
+                Err(until) => until,
             };
             // Whatever ended the wait, check again from the start: another waiting request may have been first.
-            let _ = timeout_at(patience, changed).await;
+            let _ = timeout_at(until, changed).await;
         }
     }
 
@@ -136,9 +136,9 @@ impl<C: Clone> Pool<C> {
             }
             return Ok(one.begin());
         }
-        let patience = all.tried + PATIENCE;
-        if now < patience && !all.connections.iter().all(Counted::is_known) {
-            return Err(patience);
+        let until = all.tried + SETTINGS_WAIT;
+        if now < until && !all.connections.iter().all(Counted::is_known) {
+            return Err(until);
         }
         let limit = StreamLimit::new(&self.0.changed);
         let one = Counted {

@@ -27,7 +27,7 @@ use super::stack::{self, Answered, Connections, Dial};
 use crate::election::Fence;
 
 /// A request dropped sooner says nothing about the connection: its caller had its own reasons.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SUSPECT_AFTER: Duration = Duration::from_millis(500);
 
 /// Interval of comparing files with what was read from them; kube does the same with the certificate
 /// authority. client-go checks at each handshake and every five minutes.
@@ -235,7 +235,10 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
+        if self
+            .since
+            .is_some_and(|since| since.elapsed() >= SUSPECT_AFTER)
+        {
             self.shared.abandon(self.generation);
         }
     }

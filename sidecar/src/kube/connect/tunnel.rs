@@ -18,7 +18,7 @@ use tower_service::Service;
 use super::proxy::{Proxy, port};
 
 /// Time limit of the proxy's response, which waits for its own connection to the API server.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of the proxy's response head, in bytes; Go allows a megabyte.
 const LONGEST_HEAD: usize = 8 << 10;
@@ -64,7 +64,7 @@ impl Service<Uri> for Connector {
                 Ok(stream) => stream.into_inner(),
                 Err(error) => return Err(through(error.into())),
             };
-            match timeout(PATIENCE, open(&mut stream, &proxy, &server)).await {
+            match timeout(PROXY_TIMEOUT, open(&mut stream, &proxy, &server)).await {
                 Ok(Ok(())) => Ok(TokioIo::new(stream)),
                 Ok(Err(error)) => Err(through(error.into())),
                 Err(elapsed) => Err(through(elapsed.into())),

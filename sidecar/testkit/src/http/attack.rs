@@ -38,7 +38,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// Hard time limit of a probe, and the percentage of probes that may take longer than [`LIMIT`]: other
 /// tests run on the same processors. Times in which server or probe waited for a processor, or the machine
 /// stalled, do not count.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const LATE: usize = 10;
 /// Maximum growth of the server's memory.
 const MEMORY: u64 = 32 << 20;
@@ -132,8 +132,8 @@ impl Target {
     /// Probes like kubelet: on a new connection.
     fn ask(&self) -> std::io::Result<String> {
         let address: SocketAddr = self.address.parse().expect("an address");
-        let mut stream = Blocking::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = Blocking::connect_timeout(&address, PROBE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
         stream.write_all(request(self.health, "close").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

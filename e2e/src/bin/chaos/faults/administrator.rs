@@ -20,7 +20,7 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Prefix of the annotations that hold calls in a journal's Lease.
 const INTENT: &str = "intent.csi-sidecars.io/";
 /// Time after which an administrator gives up: longer than an outage.
-const PATIENCE: Duration = Duration::from_secs(40);
+const RETRY_LIMIT: Duration = Duration::from_secs(40);
 /// Time limit for removing what was installed.
 const REMOVAL: Duration = Duration::from_secs(90);
 
@@ -143,7 +143,7 @@ impl Administrator {
         let mut all = true;
         for (path, object) in objects {
             made.push(format!("{path}/{}", self.name));
-            all &= self.insist(PATIENCE, || {
+            all &= self.insist(RETRY_LIMIT, || {
                 match self.api.create(path, object) {
                     // The first attempt succeeded, and its response was lost.
                     Err(error) if crate::acts::status(&error) == Some(409) => Ok(()),
@@ -219,7 +219,7 @@ impl Administrator {
 
     /// Performs an act while a quota prevents new Leases, and keeps the quota for this time.
     fn under_quota(&self, ms: u64, act: impl Fn() -> Result<()>) -> Result<bool> {
-        let does = || self.insist(PATIENCE, &act);
+        let does = || self.insist(RETRY_LIMIT, &act);
         if ms == 0 {
             return Ok(does());
         }
@@ -233,7 +233,7 @@ impl Administrator {
         let counted = json!({ "status": { "hard": none, "used": none } });
         let status = format!("{path}/{}/status", self.name);
         self.installed(&[(path, quota)], ms, || {
-            self.insist(PATIENCE, || self.api.merge(&status, &counted).map(drop)) && does()
+            self.insist(RETRY_LIMIT, || self.api.merge(&status, &counted).map(drop)) && does()
         })
     }
 

@@ -196,7 +196,7 @@ async fn fs_2_a_watch_keeps_its_connection_when_another_request_is_given_up() {
     hanging.remove();
     assert_eq!((status(&client).await, proxy.accepted()), (200, 1));
     api.fault(Fault::on("GET", NODE).times(3).hang());
-    let given_up = || timeout(PATIENCE * 2, status(&client));
+    let given_up = || timeout(SUSPECT_AFTER * 2, status(&client));
     let three = tokio::join!(given_up(), given_up(), given_up());
     assert!(three.0.is_err() && three.1.is_err() && three.2.is_err());
     assert_eq!((status(&client).await, proxy.accepted()), (200, 2));
@@ -375,7 +375,7 @@ async fn idle_time_does_not_count_as_silence() {
     let directory = tempfile::tempdir().unwrap();
     let (_api, _served, proxy, client) = behind_proxy(directory.path()).await;
     assert_eq!(status(&client).await, 200);
-    sleep(PATIENCE * 2).await;
+    sleep(SUSPECT_AFTER * 2).await;
     assert_eq!((status(&client).await, proxy.accepted()), (200, 1));
 }
 
