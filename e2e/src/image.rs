@@ -141,7 +141,7 @@ pub fn program_with_tools(
     Ok(())
 }
 
-/// An image with a wget that looks names up in the hosts file; a static busybox's wget crashes there.
+/// An image with a wget that looks names up in the hosts file, and `sh -c` that runs it; a static busybox's wget crashes there.
 pub fn wget(archive: &mut Archive, name: &str, busybox: &Path) -> Result<()> {
     let script = br#"#!/bin/sh
 for url; do :; done
@@ -151,9 +151,15 @@ answer=$({ printf 'GET /%s HTTP/1.0\r\n\r\n' "${url#*/}"; sleep 1; } | nc -w 10 
 echo "$answer"
 [ "$(echo "$answer" | head -n 1 | cut -d ' ' -f 2)" = 200 ]
 "#;
+    // In a script the shell would run the wget that is compiled into it.
+    let shell_with_it = br#"#!/bin/sh
+exec /bin/sh -c "wget() { /usr/local/bin/wget \"\$@\"; }
+$2"
+"#;
     let mut image = shell(busybox)?;
     let mut layer = Layer::new();
     layer.file("/usr/local/bin/wget", script, 0o755)?;
+    layer.file("/usr/local/bin/sh", shell_with_it, 0o755)?;
     image.layers.push(layer);
     archive.add(&[name], image)?;
     Ok(())

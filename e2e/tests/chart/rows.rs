@@ -2,6 +2,7 @@
 
 mod health_monitor;
 mod secure;
+mod snapshot_controller;
 mod table;
 mod tracing;
 
@@ -59,13 +60,17 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     let mut failures = Vec::new();
     let mut releases: BTreeMap<_, Vec<Value>> = BTreeMap::new();
     let tables = [TABLE, secure::TABLE, health_monitor::TABLE, tracing::TABLE];
-    for row in tables.into_iter().flatten() {
+    let sidecars = tables.into_iter().flatten();
+    let controller = snapshot_controller::TABLE;
+    let rows = { sidecars.map(|row| ("csi-sidecars", row)) }
+        .chain(controller.iter().map(|row| ("snapshot-controller", row)));
+    for (chart, row) in rows {
         let (file, set) = (row.file, row.set);
-        let objects = match releases.entry((file, set)) {
+        let objects = match releases.entry((chart, file, set)) {
             Entry::Occupied(rendered) => rendered.into_mut(),
             Entry::Vacant(place) => {
                 let release = Release {
-                    chart: "csi-sidecars",
+                    chart,
                     namespace: "storage",
                     file,
                     set,
@@ -75,7 +80,7 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
         };
         if let Err(error) = holds(row, objects) {
             let (object, path) = (row.object, row.path);
-            failures.push(format!("{file} {set:?} {object} {path}: {error:#}"));
+            failures.push(format!("{chart} {file} {set:?} {object} {path}: {error:#}"));
         }
     }
     let nothing: &[&str] = &[];
