@@ -30,7 +30,7 @@
 - apiGroups: ["storage.k8s.io"]
   resources: ["volumeattachments/status"]
   verbs: ["patch"]
-{{- if .Values.driver.attachRequired }}
+{{- if .Values.driver.publishes }}
 - apiGroups: [""]
   resources: ["persistentvolumes"]
   verbs: ["get", "list", "watch", "patch"]
@@ -83,7 +83,7 @@
   resources: ["nodes"]
   verbs: ["get"]
 {{- end }}
-{{- if .Values.driver.attachRequired }}
+{{- if .Values.driver.publishes }}
 - apiGroups: ["storage.k8s.io"]
   resources: ["volumeattachments"]
   verbs: ["list", "watch"]

@@ -1,6 +1,7 @@
 //! The effects of single values, row by row.
 
 mod health_monitor;
+mod publishes;
 mod secure;
 mod snapshot_controller;
 mod table;
@@ -85,7 +86,9 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     }
     let nothing: &[&str] = &[];
     for (program, always) in ALWAYS.iter().chain(health_monitor::ALWAYS) {
-        let cases = { PERMISSIONS.iter().chain(health_monitor::PERMISSIONS) }
+        let more = health_monitor::PERMISSIONS.iter();
+        let more = more.chain(publishes::PERMISSIONS);
+        let cases = { PERMISSIONS.iter().chain(more) }
             .filter(|(_, of, _)| of == program)
             .map(|(set, _, adds)| (*set, *adds));
         for (set, adds) in cases.chain([(nothing, nothing)]) {
@@ -107,7 +110,7 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
 /// The permissions of a program with everything optional switched off, except `set`.
 fn permitted(program: &str, set: &[&str]) -> Result<BTreeSet<String>> {
     let mut values = vec![
-        "driver.attachRequired=false",
+        "driver.publishes=false",
         "features.topology=false",
         "provisioner.protection=off",
         "resizer.handleVolumeInUseError=false",

@@ -36,7 +36,7 @@ pub(super) const SETUPS: &[Setup] = &[
     Setup {
         title: "csi-attacher, nothing to attach",
         driver: "trivial.rbac.test",
-        program: Program::Sidecar(ATTACHER, &["driver.attachRequired=false"]),
+        program: Program::Sidecar(ATTACHER, &["driver.publishes=false"]),
         driver_flags: &["--enable-attach=false"],
         flags: &["--leader-election"],
     },
@@ -71,7 +71,7 @@ pub(super) const SETUPS: &[Setup] = &[
         program: Program::Sidecar(
             PROVISIONER,
             &[
-                "driver.attachRequired=false",
+                "driver.publishes=false",
                 "features.nodeDeployment=true",
                 "features.capacity=true",
                 "features.cloning=true",

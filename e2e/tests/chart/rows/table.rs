@@ -662,16 +662,16 @@ pub(super) const TABLE: &[Row] = &[
 /// the tables of the specification.
 #[rustfmt::skip]
 pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
-    (&["driver.attachRequired=true", "attacher.events=false"], "attacher", &[
+    (&["driver.publishes=true", "attacher.events=false"], "attacher", &[
         "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
     ]),
-    (&["driver.attachRequired=true"], "attacher", &[
+    (&["driver.publishes=true"], "attacher", &[
         "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
         "create events in default", "patch events in default",
     ]),
-    (&["driver.attachRequired=true", "attacher.events=false", "secrets.access=all"], "attacher", &[
+    (&["driver.publishes=true", "attacher.events=false", "secrets.access=all"], "attacher", &[
         "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io", "get secrets",
     ]),
@@ -681,7 +681,7 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
         "update leases.coordination.k8s.io external-attacher-leader-my-example-com in storage",
         "create events in storage",
     ]),
-    (&["driver.attachRequired=true"], "provisioner", &[
+    (&["driver.publishes=true"], "provisioner", &[
         "list volumeattachments.storage.k8s.io", "watch volumeattachments.storage.k8s.io",
     ]),
     (&["features.topology=true"], "provisioner", &[
