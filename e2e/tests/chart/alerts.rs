@@ -40,6 +40,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
             "features.nodeDeployment=true",
             "sidecars=together",
             "healthMonitor.enabled=true",
+            "features.volumeHealth=true",
             "metrics.prometheusRule.enabled=true",
         ],
     })?;

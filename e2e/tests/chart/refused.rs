@@ -149,6 +149,7 @@ const ROWS: &[Row] = &[
     row(&["healthMonitor.interval=60"], &["'/healthMonitor/interval'", "got number, want string"]),
     row(&["healthMonitor.interval=0s"], &["'/healthMonitor/interval'", "does not match pattern"]),
     row(&["healthMonitor.listVolumesInterval=0"], &["'/healthMonitor/listVolumesInterval'"]),
+    row(&["metrics.prometheusRule.lateClaims=0"], &["'/metrics/prometheusRule/lateClaims'", "minimum: got 0, want 1"]),
     row(&["metrics.prometheusRule.boundObjective=0.9"], &["'/metrics/prometheusRule/boundObjective'", "minimum: got 0.9, want 0.95"]),
     row(&["tracing.endpoint=http://collector:04317"], &["'/tracing/endpoint'", "does not match pattern"]),
     row(&["tracing.endpoint=collector:4317"], &["'/tracing/endpoint'", "does not match pattern"]),
@@ -185,6 +186,7 @@ const CONTROLLER_ROWS: &[Row] = &[
     row(&["workerThreads=0"], &["'/workerThreads'", "minimum: got 0, want 1"]),
     row(&["image.digests.snapshot-controller=latest"], &["'/image/digests/snapshot-controller'", "does not match pattern"]),
     row(&["preventVolumeModeConversion=maybe"], &["'/preventVolumeModeConversion'", "got string, want null or boolean"]),
+    row(&["metrics.prometheusRule.cutWithinSeconds=45"], &["'/metrics/prometheusRule/cutWithinSeconds'", "one of 1, 2.5"]),
     row(&["metrics.prometheusRule.callErrorRatio=1"], &["'/metrics/prometheusRule'", "'callErrorRatio' not allowed"]),
 ];
 
