@@ -79,6 +79,7 @@
 {{- fail "metrics.serviceMonitor and metrics.podMonitor exclude each other: everything would be scraped twice" -}}
 {{- end -}}
 {{- include "csi-sidecars.check.secure" . -}}
+{{- include "csi-sidecars.check.traced" . -}}
 {{- range $place := list "controller" "node" -}}
 {{- $declared := (include "csi-sidecars.placed" (list $ $place) | fromJson).Values.livenessprobe.declarePort -}}
 {{- if and $.Values.metrics.podMonitor.enabled (not $declared) -}}
@@ -120,6 +121,33 @@
 {{- fail (printf "%s.port and %s.port are both %s: they may share a pod" (get $ports $port) $name $port) -}}
 {{- end -}}
 {{- $_ := set $ports $port $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Places where upstream's images are, or copies of them that keep the folder's name. */}}
+{{- define "csi-sidecars.upstream" -}}
+{{- regexMatch "(^|/)(registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io|sig-storage|k8s-staging-sig-storage|k8scsi|kubernetes-csi|csi-components)/" . | ternary "true" "" -}}
+{{- end -}}
+
+{{/* Upstream's programs end at a flag that they do not know. */}}
+{{- define "csi-sidecars.check.traced" -}}
+{{- if and .Values.tracing.enabled (not (include "csi-sidecars.together" .)) -}}
+{{- $global := (default dict .Values.global).imageRegistry -}}
+{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
+{{- $sidecar := get $.Values $name -}}
+{{- $key := ternary "image.registry" "global.imageRegistry" (empty $global) -}}
+{{- $reference := default $.Values.image.registry $global -}}
+{{- if $sidecar.image -}}
+{{- $key = printf "%s.image" $name -}}
+{{- $reference = $sidecar.image -}}
+{{- else if $sidecar.repository -}}
+{{- $key = printf "%s.repository" $name -}}
+{{- $reference = $sidecar.repository -}}
+{{- end -}}
+{{- if and $sidecar.enabled (include "csi-sidecars.upstream" (printf "%s/" $reference)) -}}
+{{- fail (printf "tracing.enabled with %s=%s: upstream's csi-%s has no flag --enable-otel-tracing, and would not start; name an image of ours there, or set tracing.enabled=false and put --enable-otel-tracing into extraArgs of the sidecars that are ours" $key $reference $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -37,6 +37,13 @@ const NOTHING_TO_TRACE: &[&str] = &[
     "attacher.enabled=false",
     "provisioner.enabled=false",
 ];
+/// Upstream's images where there are no traces anyway.
+const TRACED_BESIDE: &[&str] = &[
+    "tracing.enabled=true",
+    "livenessprobe.image=registry.k8s.io/sig-storage/livenessprobe:v2.19.0",
+    "resizer.image=registry.k8s.io/sig-storage/csi-resizer:v2.3.0",
+    "attacher.repository=mirror.example.com/storage/csi-attacher",
+];
 const DESCRIBED: &[&str] = &["tracing.endpoint=http://collector:4317"];
 
 macro_rules! under {
@@ -74,6 +81,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, TRACED_BUT_FOR, CONTROLLER, under!("csi-attacher", "/env/1"), Is(r#"{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://another:4317"}"#)),
     row(MINIMAL, TRACED_BUT_FOR, CONTROLLER, under!("csi-attacher", "/env/2"), Absent),
     row(MINIMAL, TRACED_BUT_FOR, CONTROLLER, under!("csi-provisioner", "/env/[OTEL_EXPORTER_OTLP_ENDPOINT]/value"), Is(r#""https://collector:14317/""#)),
+    row(MINIMAL, TRACED_BESIDE, CONTROLLER, under!("csi-attacher", "/args"), Has("--enable-otel-tracing=true")),
     row(MINIMAL, TRACED_TOGETHER, CONTROLLER, under!("csi-sidecars", "/args"), Has("--enable-otel-tracing=true")),
     row(MINIMAL, TRACED_TOGETHER, CONTROLLER, under!("csi-sidecars", "/env/[OTEL_EXPORTER_OTLP_ENDPOINT]/value"), Is(r#""http://collector:4317""#)),
     row(MINIMAL, TRACED_TOGETHER, NODE, under!("csi-node-sidecars", "/args"), Lacks("--enable-otel-tracing")),
