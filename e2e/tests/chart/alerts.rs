@@ -41,6 +41,8 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
             "sidecars=together",
             "healthMonitor.enabled=true",
             "features.volumeHealth=true",
+            "snapshotMetadata.enabled=true",
+            "snapshotMetadata.tls.secretName=tls",
             "metrics.prometheusRule.enabled=true",
         ],
     })?;
