@@ -204,7 +204,7 @@ nodeplugin:
 ",
         ours: "
 csi-sidecars:
-  driver: {name: cephfs.csi.ceph.com, attachRequired: false}
+  driver: {name: cephfs.csi.ceph.com, attachRequired: false, publishes: false}
   image: {registry: registry.example.com/storage}
   features: {snapshots: true, cloning: true}
   secrets: {access: all}
