@@ -5,7 +5,7 @@
 //!
 //! Every pod of the cluster can reach the ports, and whoever keeps a health probe from being
 //! answered gets the driver or the leader killed. Therefore no connection is refused: a connection
-//! above the limit closes another one (`admission`), each has its time limits (`connection`), and
+//! above the limit closes another one (`admission`, `open`), each has its time limits (`connection`), and
 //! the memory for rendered but unread responses is bounded (`answer`).
 
 use std::collections::BTreeMap;
@@ -21,11 +21,14 @@ mod answer;
 mod bounded;
 mod connection;
 mod guard;
+mod open;
 mod server;
 
+pub use admission::{Limits, Phase};
 pub use bounded::Bounded;
 pub use connection::Socket;
 pub use guard::Guard;
+pub use open::{Admitted, Member, Open as OpenConnections};
 pub use server::{ListenError, Server, everywhere as listen};
 
 /// Content type of every response but metrics.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `call` | one call of a client, from its first byte to its status |
 //! | `client` | authenticates and authorizes a client, by reviews |
+//! | `connection` | a client's connection, as its calls know it, and how many there may be |
 //! | `driver` | the connection to the driver and its streams |
 //! | `grpc` | gRPC on one stream of HTTP/2, no faster than the client reads |
 //! | `health` | gRPC's health check |
@@ -13,6 +14,7 @@
 
 pub mod call;
 pub mod client;
+pub mod connection;
 pub mod driver;
 pub mod grpc;
 pub mod health;

@@ -4,18 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Maximum number of open connections.
-pub(super) const CONNECTIONS: usize = 512;
-/// Maximum number of one peer's connections, without those that wait for the program itself. A node's
-/// probes and a scraper share an address with everything else on that node's network.
-pub(super) const PER_PEER: usize = 64;
+/// How many connections a server keeps open.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of all peers.
+    pub all: usize,
+    /// Of one peer, without those that wait for the program itself.
+    pub per_peer: usize,
+}
+
 /// A connection that is this new, or got its response this recently, is spared while there is room at
 /// all: a probe's request follows its connection by a moment, which may be long on a busy node.
 pub(super) const FRESH: Duration = Duration::from_secs(2);
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub enum Phase {
     /// No request, or a part of one, has arrived.
     Idle,
     /// A response is not completely sent.
@@ -81,6 +85,7 @@ struct Peer {
 /// than they are used must not make the program scan them all each time.
 #[derive(Debug)]
 pub(super) struct Admission<C> {
+    limits: Limits,
     open: HashMap<u64, Connection<C>>,
     waiting: Waiting,
     peers: BTreeMap<IpAddr, Peer>,
@@ -89,9 +94,11 @@ pub(super) struct Admission<C> {
     next: u64,
 }
 
-impl<C> Default for Admission<C> {
-    fn default() -> Self {
+impl<C> Admission<C> {
+    /// No connection is open.
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
+            limits,
             open: HashMap::new(),
             waiting: Waiting::default(),
             peers: BTreeMap::new(),
@@ -99,9 +106,7 @@ impl<C> Default for Admission<C> {
             next: 0,
         }
     }
-}
 
-impl<C> Admission<C> {
     /// Admits a new connection. Returns its number, and the handle that closes the one that had to make
     /// room, if any.
     ///
@@ -126,14 +131,16 @@ impl<C> Admission<C> {
     }
 
     fn victim(&self, peer: IpAddr, now: Instant) -> Option<u64> {
-        if self.open.len() >= CONNECTIONS {
+        if self.open.len() >= self.limits.all {
             return self.waiting.stale(now).or_else(|| {
                 let (_, busiest) = self.busiest.last()?;
                 self.peers.get(busiest)?.all.first().map(|(_, id)| *id)
             });
         }
         let own = &self.peers.get(&peer)?.waiting;
-        (own.len() >= PER_PEER).then(|| own.stale(now)).flatten()
+        (own.len() >= self.limits.per_peer)
+            .then(|| own.stale(now))
+            .flatten()
     }
 
     fn insert(&mut self, id: u64, connection: Connection<C>) {
@@ -218,6 +225,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::server::LIMITS;
+
+    const CONNECTIONS: usize = LIMITS.all;
+    const PER_PEER: usize = LIMITS.per_peer;
 
     fn peer(number: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, number])
@@ -226,7 +237,7 @@ mod tests {
     /// Connections in the order of their numbers, a millisecond apart; the number serves as the `close`
     /// handle.
     fn crowd(peers: impl IntoIterator<Item = IpAddr>) -> (Admission<u64>, Instant) {
-        let mut admission = Admission::default();
+        let mut admission = Admission::new(LIMITS);
         let mut now = Instant::now();
         for (number, peer) in (0..).zip(peers) {
             now += Duration::from_millis(1);
@@ -285,7 +296,7 @@ mod tests {
 
     #[test]
     fn fs_11_where_all_wait_for_the_program_the_peer_with_the_most_loses_one() {
-        let mut full = Admission::default();
+        let mut full = Admission::new(LIMITS);
         let now = Instant::now();
         for number in 0..CONNECTIONS as u64 {
             let peer = peer(if number == 0 { 1 } else { 2 });
@@ -415,7 +426,7 @@ mod tests {
         /// The bounds hold, no connection is closed without need, and the newest always stays.
         #[test]
         fn fs_11_bounded_and_open_to_everybody(steps in prop::collection::vec(step(), 0..1200)) {
-            let mut admission: Admission<u64> = Admission::default();
+            let mut admission: Admission<u64> = Admission::new(LIMITS);
             let mut open = BTreeSet::new();
             let mut now = Instant::now();
             let mut next = 0;

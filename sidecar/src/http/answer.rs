@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::sleep;
 
 use super::admission::Phase;
-use super::connection::{Member, Open};
+use super::open::{Member, Open};
 use super::{Reply, Routes};
 
 const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");

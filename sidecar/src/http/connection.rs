@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-use super::admission::{Admission, Phase};
+use super::admission::Phase;
 use super::answer::{Answers, small};
 use super::bounded::Bounded;
 use super::guard::Guard;
+use super::open::{Admitted, Member};
 
 /// How long a connection may go without a complete request, from its start or from the last response on.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -34,114 +34,6 @@ const BUFFER: usize = 16 << 10;
 /// Bytes allowed for the head of a request with TLS's overhead: a little more, so that a client whose head is too
 /// long gets an error response.
 const REQUEST: usize = BUFFER + (4 << 10);
-/// Minimum pause between two log lines about closed connections.
-const QUIET: Duration = Duration::from_secs(60);
-
-/// All open connections of a server; clones share them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Open(Arc<Mutex<Table>>);
-
-#[derive(Debug, Default)]
-struct Table {
-    admission: Admission<oneshot::Sender<Infallible>>,
-    /// Number of connections closed for want of room since the last log line.
-    closed: u64,
-    reported: Option<Instant>,
-}
-
-impl Open {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Admits a connection, and closes another one if there is no room.
-    pub(super) fn admit(&self, peer: IpAddr) -> Admitted {
-        let (close, closed) = oneshot::channel();
-        let mut table = self.table();
-        let (id, victim) = table.admission.admit(peer, now(), close);
-        if victim.is_some() {
-            table.closed += 1;
-        }
-        drop(table);
-        self.report();
-        Admitted {
-            member: Arc::new(Member {
-                open: self.clone(),
-                id,
-                sent: Notify::new(),
-            }),
-            closed,
-        }
-    }
-
-    /// Closes the connections whose response has been unread for `patience`.
-    pub(super) fn close_those_not_reading(&self, patience: Duration) {
-        let mut table = self.table();
-        let victims = table.admission.not_reading(patience, now());
-        table.closed += victims.len() as u64;
-        drop(table);
-        drop(victims);
-        self.report();
-    }
-
-    fn report(&self) {
-        let mut table = self.table();
-        let now = Instant::now();
-        let is_quiet = table
-            .reported
-            .is_some_and(|last| now.duration_since(last) < QUIET);
-        if table.closed == 0 || is_quiet {
-            return;
-        }
-        let closed = std::mem::take(&mut table.closed);
-        table.reported = Some(now);
-        drop(table);
-        tracing::warn!(
-            closed,
-            "Too many HTTP connections: idle ones, or ones whose answer nobody reads, were closed"
-        );
-    }
-}
-
-fn now() -> std::time::Instant {
-    Instant::now().into_std()
-}
-
-/// An admitted connection, ready to be served.
-#[derive(Debug)]
-pub(super) struct Admitted {
-    member: Arc<Member>,
-    /// Resolves when the connection has to close.
-    closed: oneshot::Receiver<Infallible>,
-}
-
-/// A connection's entry among the open ones.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) open: Open,
-    id: u64,
-    /// Notifies that a response has been sent completely.
-    sent: Notify,
-}
-
-impl Member {
-    pub(super) fn enter(&self, phase: Phase) {
-        self.open.table().admission.enter(self.id, phase, now());
-    }
-
-    fn is_sending(&self) -> bool {
-        self.open.table().admission.phase(self.id) == Some(Phase::Sending)
-    }
-
-    /// Waits until the last response is sent: without this, responses without a body pile up in hyper's buffer for a
-    /// client that sends requests and reads nothing.
-    async fn sent(&self) {
-        while self.is_sending() {
-            self.sent.notified().await;
-        }
-    }
-}
-
 /// Serves `stream` until it ends or has to close.
 pub(super) async fn converse<G: Guard>(
     stream: TcpStream,
@@ -279,8 +171,7 @@ impl AsyncWrite for Socket {
                 if self.stream.is_limited() {
                     self.stream.allow(Some(REQUEST));
                 }
-                self.member.enter(Phase::Idle);
-                self.member.sent.notify_one();
+                self.member.has_sent();
             }
         }
         flushed
@@ -293,13 +184,11 @@ impl AsyncWrite for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let mut table = self.member.open.table();
         // A connection that was closed for want of room is already removed.
-        if table.admission.phase(self.member.id) != Some(Phase::Idle) {
+        if self.member.phase() != Some(Phase::Idle) {
             // Otherwise the kernel would go on offering the rest of the response to a peer that reads nothing, and
             // keep it for minutes.
             let _ = self.stream.stream().set_zero_linger();
         }
-        table.admission.leave(self.member.id);
     }
 }

@@ -11,10 +11,19 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::Routes;
+use super::admission::Limits;
 use super::answer::Answers;
-use super::connection::{Open, converse};
+use super::connection::converse;
 use super::guard::{Everybody, Guard};
+use super::open::Open;
 
+/// A node's probes and a scraper share an address with everything else on that node's network.
+pub(super) const LIMITS: Limits = Limits {
+    all: 512,
+    per_peer: 64,
+};
+const CLOSED: &str =
+    "Too many HTTP connections: idle ones, or ones whose answer nobody reads, were closed";
 /// Length of the queue of connections not yet accepted.
 const BACKLOG: u32 = 1024;
 /// Number of connections accepted before other tasks get a turn.
@@ -89,7 +98,7 @@ impl Server {
     /// Serves the clients that `guard` admits, until dropped.
     pub async fn serve_guarded(self, routes: Routes, guard: impl Guard) {
         let (answers, guard) = (Arc::new(Answers::new(routes)), Arc::new(guard));
-        let open = Open::default();
+        let open = Open::new(LIMITS, CLOSED);
         let mut accepted = 0_u32;
         loop {
             match self.listener.accept().await {

@@ -382,7 +382,7 @@ async fn settled(counter: &std::sync::atomic::AtomicUsize) -> usize {
 async fn fs_11_more_than_there_may_be_and_a_probe() {
     let server = serve(health()).await;
     let mut idle = Vec::new();
-    for _ in 0..admission::PER_PEER + 10 {
+    for _ in 0..server::LIMITS.per_peer + 10 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
     // A probe comes from the same address after all of these have been idle for a while.

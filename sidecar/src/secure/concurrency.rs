@@ -52,10 +52,16 @@ impl<K: Ord + Clone> ConcurrencyLimit<K> {
         new
     }
 
-    /// Takes a permit if one is free.
+    /// Takes a permit if `who` holds fewer than are free: the more are taken, the fewer are left to those who hold many,
+    /// so that a few clients cannot take all of them.
     pub fn try_enter(&self, who: &K) -> Option<Permit> {
+        let own = self.own(who);
+        let held = self.each.saturating_sub(own.available_permits());
+        if held >= self.all.available_permits() {
+            return None;
+        }
         Some(Permit {
-            _own: self.own(who).try_acquire_owned().ok()?,
+            _own: own.try_acquire_owned().ok()?,
             _all: Arc::clone(&self.all).try_acquire_owned().ok()?,
         })
     }
@@ -99,5 +105,19 @@ mod tests {
         assert!(limit.enter(&"d", second).await.is_ok());
         // Clients without permits are forgotten.
         assert!(limit.own.lock().unwrap().len() <= 2);
+    }
+
+    #[test]
+    fn a_few_cannot_take_all_shares() {
+        let limit = ConcurrencyLimit::new(16, 16);
+        let mut permits = Vec::new();
+        for (who, share) in [("a", 8), ("b", 4), ("c", 2), ("d", 1), ("e", 1)] {
+            let before = permits.len();
+            permits.extend(std::iter::from_fn(|| limit.try_enter(&who)).take(100));
+            assert_eq!(permits.len() - before, share, "{who}");
+        }
+        assert!(limit.try_enter(&"f").is_none(), "the bound holds");
+        permits.truncate(4);
+        assert!(limit.try_enter(&"a").is_some());
     }
 }

@@ -1,6 +1,5 @@
 //! One call of a client, from its first byte to its status.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::client::Reviews;
+use super::connection::{Authenticated, Connection};
 use super::driver::{Blocks, Driver};
 use super::grpc::{self, Answer, Gone};
 use super::metrics::Metrics;
@@ -71,7 +71,7 @@ impl Service {
     /// Answers one call.
     pub async fn serve<M>(
         &self,
-        peer: IpAddr,
+        connection: &Arc<Connection>,
         given: Option<Duration>,
         body: RecvStream,
         answer: Answer,
@@ -85,7 +85,7 @@ impl Service {
         let mut seen = None;
         let outcome = {
             let deadline = Deadline::after(limit);
-            let serving = self.answer::<M>(peer, deadline, (body, &mut answer), &mut seen);
+            let serving = self.answer::<M>(connection, deadline, (body, &mut answer), &mut seen);
             tokio::select! {
                 biased;
                 () = self.over.requested() => Err(Refusal::ending()),
@@ -111,7 +111,7 @@ impl Service {
 
     async fn answer<M>(
         &self,
-        peer: IpAddr,
+        connection: &Arc<Connection>,
         deadline: Deadline,
         (mut body, answer): (RecvStream, &mut Answer),
         seen: &mut Option<Seen>,
@@ -127,8 +127,8 @@ impl Service {
             request: request.into(),
             is_known: false,
         });
-        let preparing = Box::pin(self.prepare(seen, peer, deadline));
-        let (mut blocks, _permit) = answer.unless_gone(preparing).await.map_err(cancelled)??;
+        let preparing = Box::pin(self.prepare(seen, connection, deadline));
+        let (mut blocks, _held) = answer.unless_gone(preparing).await.map_err(cancelled)??;
         let _counted = Counted::new(&self.metrics.streams);
         Box::pin(self.pass_on(&seen.request, &mut blocks, answer)).await?;
         if deadline.remaining() <= DOUBT {
@@ -141,16 +141,18 @@ impl Service {
     async fn prepare(
         &self,
         seen: &mut Seen,
-        peer: IpAddr,
+        connection: &Arc<Connection>,
         deadline: Deadline,
-    ) -> Result<(Blocks, Permit), Refusal> {
+    ) -> Result<(Blocks, (Authenticated, Permit)), Refusal> {
         let request = &seen.request;
         request.validate()?;
         if *self.ending.borrow() {
             return Err(Refusal::ending());
         }
         let (token, namespace, name) = (&request.token, &request.namespace, &request.snapshot);
-        let client = self.reviews.admit(token, namespace, peer).await?;
+        let admitting = self.reviews.admit(token, namespace, connection.peer);
+        let client = admitting.await?;
+        let authenticated = connection.authenticated();
         if let Some(address) = &client.address {
             self.certificates.compare(address, NOT_FOR_ADDRESS);
         }
@@ -179,7 +181,7 @@ impl Service {
             None => std::collections::BTreeMap::new(),
         };
         let asking = self.driver.stream(request, handle, secrets, deadline);
-        Ok((Box::pin(asking).await?, permit))
+        Ok((Box::pin(asking).await?, (authenticated, permit)))
     }
 
     /// Passes the driver's ranges on. Reads the driver's next message only after the client has taken this one.

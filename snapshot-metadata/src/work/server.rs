@@ -1,5 +1,6 @@
 //! Connections of clients: TLS, HTTP/2, and a call for each stream.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,17 +8,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use csi_proto::snapshot_metadata::{GetMetadataAllocatedRequest, GetMetadataDeltaRequest};
-use h2::server::{Builder, Connection, SendResponse};
+use h2::server::{Builder, SendResponse};
 use h2::{Ping, PingPong, RecvStream};
 use http::{Request, StatusCode};
 use sidecar::error::Chain;
-use sidecar::http::Bounded;
-use sidecar::secure::concurrency::{ConcurrencyLimit, Permit};
+use sidecar::http::{Admitted, Bounded};
+use sidecar::secure::concurrency::ConcurrencyLimit;
 use sidecar::secure::handshakes::Handshakes;
 use sidecar::shutdown::Requested;
 use sidecar::verbose;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -25,11 +26,10 @@ use tokio_rustls::server::TlsStream;
 use tonic::Status;
 
 use super::call::Service;
+use super::connection::{self, Connection};
 use super::grpc::{self, Answer};
 use super::health;
 
-/// Concurrent connections, of all clients and of one address.
-const CONNECTIONS: (usize, usize) = (1024, 512);
 /// Concurrent calls on one connection.
 const CALLS: u32 = 128;
 /// How long the HTTP/2 handshake may take.
@@ -65,7 +65,7 @@ pub struct Server {
     pub ready: watch::Receiver<bool>,
     /// Number of running calls.
     pub calls: watch::Sender<usize>,
-    /// Limits concurrent calls to [`AT_ONCE`].
+    /// Limits concurrent calls to [`AT_ONCE`]; an address may hold as many as are free.
     pub limit: ConcurrencyLimit<IpAddr>,
     /// Limits TLS handshakes.
     pub handshakes: Handshakes,
@@ -80,7 +80,7 @@ impl Server {
         over: watch::Sender<bool>,
     ) {
         let mut connections = JoinSet::new();
-        let limit = Arc::new(ConcurrencyLimit::new(CONNECTIONS.0, CONNECTIONS.1));
+        let open = connection::none();
         let mut ending = pin!(self.ending.requested());
         loop {
             tokio::select! {
@@ -90,11 +90,10 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
                         let peer = peer.ip().to_canonical();
-                        // A connection over the limit is closed at once.
-                        if let Some(permit) = limit.try_enter(&peer) {
-                            let this = Arc::clone(&self);
-                            connections.spawn(this.converse(stream, peer, permit));
-                        }
+                        let Admitted { member, closed } = open.admit(peer);
+                        let connection = Connection::new(peer, member);
+                        let this = Arc::clone(&self);
+                        connections.spawn(this.converse(stream, connection, closed));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "Cannot accept a connection");
@@ -115,13 +114,23 @@ impl Server {
         let _ = timeout(LAST_BYTES, all).await;
     }
 
-    async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, _permit: Permit) {
-        let ended = match self.greet(stream, peer).await {
-            Ok(connection) => self.serve_calls(connection, peer).await,
-            Err(why) => Err(why),
+    async fn converse(
+        self: Arc<Self>,
+        stream: TcpStream,
+        client: Arc<Connection>,
+        closed: oneshot::Receiver<Infallible>,
+    ) {
+        let conversation = async {
+            let connection = self.greet(stream, client.peer).await?;
+            self.serve_calls(connection, &client).await
+        };
+        let ended = tokio::select! {
+            biased;
+            _ = closed => Err("it made room for another client".to_owned()),
+            ended = conversation => ended,
         };
         if let Err(why) = ended {
-            verbose!(4, peer = %peer, reason = why, "Connection of a client ended");
+            verbose!(4, peer = %client.peer, reason = why, "Connection of a client ended");
         }
     }
 
@@ -129,7 +138,7 @@ impl Server {
         &self,
         stream: TcpStream,
         peer: IpAddr,
-    ) -> Result<Connection<Secured, Bytes>, String> {
+    ) -> Result<h2::server::Connection<Secured, Bytes>, String> {
         let late = |_elapsed| "it says nothing".to_owned();
         // Response pieces are as large as possible already, so Nagle's delay gains nothing.
         let _ = stream.set_nodelay(true);
@@ -154,8 +163,8 @@ impl Server {
 
     async fn serve_calls(
         self: &Arc<Self>,
-        mut connection: Connection<Secured, Bytes>,
-        peer: IpAddr,
+        mut connection: h2::server::Connection<Secured, Bytes>,
+        client: &Arc<Connection>,
     ) -> Result<(), String> {
         let mut alive = pin!(is_dead(connection.ping_pong()));
         let mut ending = pin!(self.ending.requested());
@@ -180,8 +189,8 @@ impl Server {
                     None => return Ok(()),
                     Some(Err(error)) => return Err(error.to_string()),
                     Some(Ok((request, respond))) => {
-                        let this = Arc::clone(self);
-                        calls.spawn(async move { this.dispatch(request, respond, peer).await });
+                        let (this, client) = (Arc::clone(self), Arc::clone(client));
+                        calls.spawn(async move { this.dispatch(request, respond, &client).await });
                     }
                 },
             }
@@ -192,14 +201,14 @@ impl Server {
         &self,
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        peer: IpAddr,
+        client: &Arc<Connection>,
     ) {
         let answer = Answer::new(respond);
         let (head, body) = request.into_parts();
         if !grpc::is_grpc(&head.headers) {
             return answer.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let Some(_permit) = self.limit.try_enter(&peer) else {
+        let Some(_permit) = self.limit.try_enter(&client.peer) else {
             return answer.end(&Status::unavailable("too many calls at the same time"));
         };
         let (service, limit) = (&self.service, grpc::timeout_of(&head.headers));
@@ -220,11 +229,11 @@ impl Server {
         match path {
             "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated" => {
                 type Asked = GetMetadataAllocatedRequest;
-                Box::pin(service.serve::<Asked>(peer, limit, body, answer)).await;
+                Box::pin(service.serve::<Asked>(client, limit, body, answer)).await;
             }
             "/snapshotmetadata.SnapshotMetadata/GetMetadataDelta" => {
                 type Asked = GetMetadataDeltaRequest;
-                Box::pin(service.serve::<Asked>(peer, limit, body, answer)).await;
+                Box::pin(service.serve::<Asked>(client, limit, body, answer)).await;
             }
             _ => answer.end(&Status::unimplemented("unknown service or method")),
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use csi_proto::health::HealthCheckRequest;
 use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
 use sidecar_testkit::driver::Part;
 use sidecar_testkit::measure::memory;
@@ -10,7 +11,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-use crate::stage::{HERE, Stage, collected, config, get, get_snapshots, request, secured, until};
+use crate::stage::{
+    HERE, Stage, collected, config, connect_from, get, get_snapshots, request, secured, until,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -79,6 +82,46 @@ async fn connections_that_say_nothing() {
     // The next connection may have to wait until it may send a review.
     let answer = client.unwrap().get_metadata_allocated(request()).await;
     assert!(collected(answer).await.1.is_ok());
+    running.process.must_run();
+}
+
+/// Two addresses hold all connections, which are silent or have watches of the health that anybody may make; a client
+/// at a third one is served, and a stream that was there before goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_addresses_cannot_lock_out_the_others() {
+    let parts = [Part::Blocks(1), Part::Wait(15 * SECOND), Part::Blocks(1)];
+    let stage = Stage::streaming(parts).await;
+    let mut running = stage.started(&[]).await;
+    let mut early = running.client_at([127, 0, 0, 4]).await;
+    let early = early.get_metadata_allocated(request()).await;
+    let hostile = [[127, 0, 0, 2], [127, 0, 0, 3]];
+    let mut watches = Vec::new();
+    for from in hostile {
+        for _ in 0..8 {
+            let mut client = running.health_client_at(from).await;
+            for _ in 0..128 {
+                // Those over the limit are refused.
+                watches.extend(client.watch(HealthCheckRequest::default()).await);
+            }
+        }
+    }
+    assert!(watches.len() > 1024, "{}", watches.len());
+    let mut silent = Vec::new();
+    for number in 0..1100 {
+        silent.extend(connect_from(hostile[number % 2], &running.address).await);
+    }
+    let began = Instant::now();
+    let mut other = tokio::time::timeout(5 * SECOND, running.client_at(HERE))
+        .await
+        .unwrap();
+    let mut answer = other
+        .get_metadata_allocated(request())
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(answer.message().await.unwrap().is_some());
+    crate::stage::took(began, Duration::ZERO, 5 * SECOND);
+    assert!(collected(early).await.1.is_ok(), "the stream from before");
     running.process.must_run();
 }
 

@@ -264,9 +264,13 @@ impl Running {
         Ok(SnapshotMetadataClient::new(channel).max_decoding_message_size(4 << 20))
     }
 
+    /// A client of the health service that connects from this address.
+    pub(crate) async fn health_client_at(&self, from: [u8; 4]) -> HealthClient<Channel> {
+        HealthClient::new(channel(&self.address, &self.trusted, from).await.unwrap())
+    }
+
     pub(crate) async fn health(&self) -> i32 {
-        let channel = channel(&self.address, &self.trusted, HERE).await.unwrap();
-        let mut client = HealthClient::new(channel);
+        let mut client = self.health_client_at(HERE).await;
         let answer = client.check(HealthCheckRequest::default()).await;
         answer.unwrap().into_inner().status
     }
@@ -328,14 +332,19 @@ pub(crate) async fn secured(
     secured_from(HERE, address, config).await
 }
 
+/// A connection from this address that says nothing yet.
+pub(crate) async fn connect_from(from: [u8; 4], address: &str) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    socket.connect(address.parse().unwrap()).await
+}
+
 async fn secured_from(
     from: [u8; 4],
     address: &str,
     config: ClientConfig,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind((from, 0).into())?;
-    let stream = socket.connect(address.parse().unwrap()).await?;
+    let stream = connect_from(from, address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config))
         .connect(name, stream)
