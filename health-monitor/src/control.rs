@@ -9,9 +9,11 @@ use sidecar::flags::Exit;
 use sidecar::kube::events::Source;
 use sidecar::kube::objects::{CLAIMS, VOLUMES};
 use sidecar::names;
+use tokio::sync::watch as watch_channel;
 
 use crate::args::Config;
 use crate::permission;
+use crate::plan::mode::Mode;
 use crate::plan::reactor::Change;
 use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, component, engine};
@@ -45,13 +47,12 @@ pub(crate) async fn work(
 
 async fn lead(seat: &Seat, driver: &DriverView, engine: &Arc<Engine>) -> Result<(), Exit> {
     let watches = watches(&engine.shell().informers);
-    let rules = permission::rules(driver.current().mode);
     let background = async {
         tokio::select! {
             never = seat.watch(&watches) => never,
             never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
             never = open(seat, engine, &watches) => never,
-            never = seat.advise(&rules) => never,
+            never = advise(seat, driver) => never,
         }
     };
     let tasks = Tasks {
@@ -77,4 +78,28 @@ async fn open(seat: &Seat, engine: &Engine, watches: &[Watch]) -> Infallible {
     tracing::info!("Starting external health monitor");
     engine.observe(Change::Ready);
     std::future::pending().await
+}
+
+/// Says which permissions are missing for the calls that the driver is asked for, and again when it comes back as one
+/// that is asked for others.
+async fn advise(seat: &Seat, driver: &DriverView) -> Infallible {
+    let mode = watch_channel::Sender::new(driver.current().mode);
+    let back = driver.whenever_back(|| {
+        let now = driver.current().mode;
+        mode.send_if_modified(|mode| std::mem::replace(mode, now) != now);
+    });
+    tokio::select! {
+        never = back => never,
+        never = advise_in(seat, mode.subscribe()) => never,
+    }
+}
+
+async fn advise_in(seat: &Seat, mut mode: watch_channel::Receiver<Mode>) -> Infallible {
+    loop {
+        let rules = permission::rules(*mode.borrow_and_update());
+        tokio::select! {
+            never = seat.advise(&rules) => match never {},
+            _ = mode.changed() => {}
+        }
+    }
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use sidecar_testkit::CallFault;
+use sidecar_testkit::api::access::Allow;
+use sidecar_testkit::controller::until_answer;
 use sidecar_testkit::driver::{ControllerRpc, Memory, PluginService};
 use tokio::time::sleep;
 
-use super::stage::{CONDITION, ELECTION, GET, LIST, Stage, settle};
+use super::stage::{CONDITION, ELECTION, GET, LIST, PROGRAM, Stage, free_address, settle};
 
 const NOTHING: &str = "The driver reports no volume health";
 
@@ -122,6 +124,39 @@ async fn h_7_calls_that_wait_for_the_driver_may_reach_another_one() {
     stage.until_calls("ControllerGetVolume", 9).await;
     assert!(!program.log().contains("answers Unimplemented"));
     assert!(stage.patches().is_empty(), "H-70");
+}
+
+#[tokio::test]
+async fn h_7_the_permissions_that_readiness_asks_for_follow_the_drivers_calls() {
+    let stage = Stage::listing().await;
+    let rules = { PROGRAM.permissions.iter() }
+        .map(|(group, resource, verbs)| Allow::new(group, resource, verbs));
+    stage.api.allow_only(rules.collect::<Vec<_>>());
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.started(&[&endpoint]).await;
+    until_answer(&address, "/readyz", 200, "ok").await;
+    let events = r#"{apiGroups: [""], resources: ["events"], verbs: ["list", "create", "patch"]} in a ClusterRole"#;
+    for (rpcs, older, status, says) in [
+        (
+            vec![ControllerRpc::ListVolumes],
+            vec![CONDITION],
+            503,
+            events,
+        ),
+        (vec![ControllerRpc::GetVolumeHealth], vec![], 200, "ok"),
+        (vec![ControllerRpc::GetVolume], vec![CONDITION], 503, events),
+        (vec![], vec![], 200, "ok"),
+    ] {
+        stage.driver.stop();
+        stage.driver.configure(|model| {
+            (model.controller, model.older) = (rpcs, older);
+            model.conditions = Some([].into());
+        });
+        stage.driver.start();
+        until_answer(&address, "/readyz", status, says).await;
+    }
+    program.logs_times(events, 2).await;
 }
 
 #[tokio::test]
