@@ -1,12 +1,12 @@
-//! The stream: rows CB-31 to CB-35 and CB-39 to CB-45.
+//! The stream: rows CB-31 to CB-35, CB-39 to CB-45 and CB-59.
 
 use std::time::{Duration, Instant};
 
-use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
+use csi_proto::snapshot_metadata::{GetMetadataAllocatedRequest, GetMetadataDeltaRequest};
 use sidecar_testkit::driver::Part;
 use tonic::{Code, Request};
 
-use crate::stage::{BLOCK, Stage, blocks, collected, request, took, until};
+use crate::stage::{BLOCK, Stage, blocks, collected, delta, request, took, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -235,6 +235,57 @@ async fn cb_45_a_client_goes_on_where_it_was_cut_off() {
     assert!(end.is_ok());
     all.extend(rest.concat());
     assert_eq!(all, blocks(0, 768));
+}
+
+/// As the verifier in Kubernetes' end-to-end tests does with two block devices, with ten ranges in a message: it copies
+/// the ranges of the source to the target, and compares them.
+#[tokio::test]
+async fn cb_59_a_device_that_is_copied_by_the_ranges_equals_its_source() {
+    // The content of each block; those that are 0 were never written.
+    let earlier: Vec<usize> = (0..700).map(|block| block % 3).collect();
+    let source = earlier.iter().enumerate();
+    let source: Vec<usize> = source
+        .map(|(at, is)| if at % 7 == 0 { 9 } else { *is })
+        .collect();
+    let of_blocks = |is_in: &dyn Fn(usize) -> bool| {
+        let blocks = (0_i64..).zip(0..700).filter(|(_, block)| is_in(*block));
+        Part::Ranges(blocks.map(|(at, _)| (at * BLOCK, BLOCK)).collect())
+    };
+    let copy = |target: &mut [usize], ranges: &[(i64, i64)]| {
+        assert!(ranges.len() <= 10);
+        for (offset, size) in ranges {
+            assert_eq!((offset % BLOCK, *size), (0, BLOCK));
+            let block = usize::try_from(offset / BLOCK).unwrap();
+            target[block] = source[block];
+        }
+    };
+    let stage = Stage::streaming([of_blocks(&|block| source[block] != 0)]).await;
+    let running = stage.started(&[]).await;
+    let mut target = vec![0; 700];
+    let (messages, end) = running
+        .allocated(GetMetadataAllocatedRequest {
+            max_results: 10,
+            ..request()
+        })
+        .await;
+    assert!(end.is_ok(), "{end:?}");
+    messages.iter().for_each(|ranges| copy(&mut target, ranges));
+    assert_eq!(target, source, "allocated");
+
+    stage.streams([of_blocks(&|block| source[block] != earlier[block])]);
+    let mut target = earlier.clone();
+    let asked = GetMetadataDeltaRequest {
+        max_results: 10,
+        ..delta()
+    };
+    let answer = running.client().await.get_metadata_delta(asked).await;
+    let mut stream = answer.unwrap().into_inner();
+    while let Some(message) = stream.message().await.unwrap() {
+        let ranges = message.block_metadata.iter();
+        let ranges: Vec<_> = ranges.map(|it| (it.byte_offset, it.size_bytes)).collect();
+        copy(&mut target, &ranges);
+    }
+    assert_eq!(target, source, "delta");
 }
 
 #[tokio::test]
