@@ -13,6 +13,7 @@ use sidecar::kube::objects::{CLAIMS, EVENTS};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Queue};
+use sidecar::refusal::Refusal;
 
 use super::driver::DriverView;
 use super::informers::Informers;
@@ -100,6 +101,12 @@ impl Shell<HealthMonitor> for Executor {
                 driver,
                 "The driver answers Unimplemented to the call that its capabilities announce; it is not asked again \
                  before it restarts"
+            ),
+            // The server's refusal of the first event is the error line for both.
+            Notice::NoHistory(error) if error.refusal == Refusal::Forbidden => sidecar::verbose!(
+                2,
+                err = %error,
+                "May not list earlier events; volumes that are healthy again get no event"
             ),
             Notice::NoHistory(error) => tracing::error!(
                 err = %error,

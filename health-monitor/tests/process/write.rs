@@ -1,6 +1,6 @@
 //! H-38 to H-45 and H-59: how the API server handles writes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sidecar_testkit::Fault;
 use sidecar_testkit::build::Object as _;
@@ -71,6 +71,51 @@ async fn h_41_to_43_an_api_server_that_drops_the_field_costs_next_to_nothing() {
     assert_eq!(stage.patches().len(), 2, "H-43");
 }
 
+/// Takes as long as the program leaves such a server alone: `cargo test -p health-monitor --test process h_42 --
+/// --ignored`.
+#[tokio::test]
+#[ignore = "takes ten minutes"]
+async fn h_42_all_is_written_within_ten_minutes_once_the_gate_is_on() {
+    const MANY: usize = 50;
+    let stage = Stage::listing().await;
+    for number in 0..MANY {
+        let (name, key) = (format!("more{number}"), format!("ns/more{number}"));
+        stage.api.insert(volume(&name, &name, &key));
+        stage.api.insert(claim(&key, &name));
+        stage.suffers(&name, &[(1, "A")]);
+    }
+    stage.api.forget_field(CLAIMS, "/status/healthStatus");
+    let mut program = stage.started(&["--monitor-interval=5s"]).await;
+    program
+        .logs("The API server drops status.healthStatus")
+        .await;
+    stage.api.recall_field(CLAIMS, "/status/healthStatus");
+    let switched_on = Instant::now();
+    // A list may come between the end of the ten minutes and the first write.
+    let limit = Duration::from_secs(10 * 60 + 15);
+    while stage.patches().len() <= MANY && switched_on.elapsed() < limit {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    settle().await;
+    let patches = stage.patches();
+    assert_eq!(patches.len(), 1 + MANY, "one was dropped");
+    let waited = patches[1].at - patches[0].at;
+    println!("all are written {waited:?} after the first was dropped");
+    for claim in stage.api.objects(CLAIMS) {
+        if claim["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("more")
+        {
+            let conditions = &claim["status"]["healthStatus"]["healthConditions"];
+            assert_eq!(conditions[0]["reason"], "A", "{claim}");
+        }
+    }
+    let kept = "The API server keeps status.healthStatus";
+    assert_eq!(program.log().matches(kept).count(), 1);
+    assert!(program.is_running());
+}
+
 #[tokio::test]
 async fn h_44_and_45_only_the_claim_of_the_volume_is_written() {
     let stage = Stage::listing().await;
@@ -110,7 +155,7 @@ async fn h_44_and_45_only_the_claim_of_the_volume_is_written() {
 
 #[tokio::test]
 async fn h_59_many_volumes_turn_unhealthy_at_once() {
-    const MANY: usize = 1_000;
+    const MANY: usize = 5_000;
     let stage = Stage::listing().await;
     for number in 0..MANY {
         let (name, key) = (format!("more{number}"), format!("ns/more{number}"));
@@ -123,7 +168,7 @@ async fn h_59_many_volumes_turn_unhealthy_at_once() {
     stage.until_calls(LIST, 2).await;
     stage.driver.configure(|model| {
         for number in 0..MANY {
-            let ill = vec![entry(1, "A", "m")];
+            let ill = vec![entry(1, &format!("A{number}"), "m")];
             model.health.insert(format!("more{number}"), ill);
         }
     });
@@ -132,6 +177,21 @@ async fn h_59_many_volumes_turn_unhealthy_at_once() {
     let patches = stage.patches();
     assert_eq!(patches.len(), MANY);
     assert!(patches.iter().all(|request| request.status == Some(200)));
+    for claim in stage.api.objects(CLAIMS) {
+        let Some(number) = claim["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("more")
+        else {
+            continue;
+        };
+        let conditions = &claim["status"]["healthStatus"]["healthConditions"];
+        assert_eq!(
+            conditions[0]["reason"],
+            format!("A{number}"),
+            "its own report"
+        );
+    }
     // The lease is renewed during the writes.
     let (first, last) = (patches[0].at, patches[MANY - 1].at);
     let renewed = stage.api.requests_to("PUT", "*/leases/*");

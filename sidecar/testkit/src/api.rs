@@ -125,6 +125,15 @@ impl FakeApi {
         }
     }
 
+    /// Puts back a field that [`forget_field`](Self::forget_field) has removed, as when a feature gate is switched on.
+    pub fn recall_field(&self, resource: &str, field: &str) {
+        let mut inner = self.lock();
+        let of = { inner.kinds.iter_mut() }.filter(|kind| kind.resource == resource);
+        for kind in of {
+            Arc::make_mut(kind).without.retain(|known| known != field);
+        }
+    }
+
     /// Removes a type, as on an older server or one without the CRD; requests for it get 404.
     pub fn forget_kind(&self, resource: &str) {
         self.lock().kinds.retain(|kind| kind.resource != resource);
