@@ -119,6 +119,25 @@ async fn b_1_a_claim_of_a_size_with_a_fraction_is_restored_from_its_own_snapshot
 }
 
 #[tokio::test]
+async fn row_118_a_snapshot_that_is_written_meanwhile_keeps_no_finalizer() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    // The first update adds the finalizer. Deleting the snapshot is a write, too.
+    let update = Fault::on("PUT", "*/volumesnapshots/s1").skip(1).times(3);
+    stage.api.fault(update.answer(409));
+    let _program = stage.start(&["--snapshot-orphan-sweep-interval=0"]);
+    stage.api.insert(restoring());
+    stage.until_volume(PV).await;
+    stage
+        .until("released in the fourth round", |stage| {
+            snapshot_finalizers(stage) == json!([])
+        })
+        .await;
+    let updates = stage.api.requests_to("PUT", "*/volumesnapshots/s1");
+    assert_eq!(updates.len(), 5);
+}
+
+#[tokio::test]
 async fn rows_110_and_111_the_snapshot_cannot_be_protected() {
     together([("110", 403, 0), ("111", 409, 1)], unprotected).await;
 }
