@@ -149,13 +149,13 @@ mod tests {
         let Ok(output) = output else {
             return false;
         };
-        let output = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.contains("begun") {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !text.contains("begun") {
             return false;
         }
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{output} {complaint}");
-        assert!(output.contains("1 passed"), "{output}");
+        assert!(output.status.success(), "{text} {complaint}");
+        assert!(text.contains("1 passed"), "{text}");
         true
     }
 
