@@ -145,7 +145,7 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
         classes: known.clone(),
         strings,
         queues: &queue::Metrics::new(&registry).unwrap(),
-        metrics: &FreeCapacity::new(&registry).unwrap(),
+        metrics: &CapacityMetrics::new(&registry).unwrap(),
     });
     let capacity = capacity.unwrap();
     assert!(heard.set(Arc::clone(&capacity)).is_ok());
