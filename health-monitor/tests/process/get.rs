@@ -58,7 +58,7 @@ async fn h_52_each_volume_is_asked_about_once_in_an_interval() {
     assert!(metrics.contains(probes), "{metrics}");
 }
 
-/// As `h_53_3000_…` with fewer volumes, for a round of 14 s.
+/// As `h_53_many_…` with fewer volumes, for a round of 14 s.
 #[tokio::test]
 async fn h_53_a_round_that_takes_longer_than_the_interval_is_said_once() {
     let stage = getting_of(100).await;
@@ -68,7 +68,7 @@ async fn h_53_a_round_that_takes_longer_than_the_interval_is_said_once() {
 /// `cargo test -p health-monitor --test process h_53 -- --ignored`
 #[tokio::test]
 #[ignore = "takes five minutes"]
-async fn h_53_3000_volumes_take_300_seconds() {
+async fn h_53_many_volumes_take_five_minutes() {
     let stage = getting_of(3000).await;
     slow_round(
         &stage,

@@ -16,7 +16,7 @@ use super::stage::{LIST, Stage, claim, settle, volume};
 /// As many lists as there are in an hour at the default interval, a second apart.
 #[tokio::test]
 #[ignore = "a measurement of a released build"]
-async fn h_58_50000_volumes_cost_no_request_in_sixty_lists() {
+async fn h_58_many_volumes_cost_no_request_in_sixty_lists() {
     let stage = Stage::listing().await;
     for index in 0..50_000_u32 {
         let uuid = format!("{index:08x}-7f0c-4d53-8f4e-0f5f4f7d9a11");
@@ -73,7 +73,7 @@ async fn beside_events(count: usize) -> [u64; 2] {
 }
 
 #[tokio::test]
-async fn h_73_10000_foreign_events_cost_no_memory() {
+async fn h_73_foreign_events_cost_no_memory() {
     let (without, with) = (beside_events(0).await, beside_events(10_000).await);
     println!("resident and anonymous: {without:?} without, {with:?} with 10,000 foreign events");
     for (without, with) in without.into_iter().zip(with) {
