@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::stay_away;
 use tokio::time::Instant;
@@ -149,37 +148,6 @@ async fn a_51_one_that_has_nothing_to_do_is_off_and_alone_it_ends() {
     let said = said.split_once("] ").map_or(said, |(_, text)| text);
     let said = said.trim_matches('"');
     assert!(!said.is_empty() && log.contains(said), "{said}\n{log}");
-}
-
-#[tokio::test]
-async fn a_48_a_head_that_is_off_is_held_until_no_controller_works_under_it() {
-    let stage = Stage::new().await;
-    let can = vec![ControllerRpc::CreateDeleteSnapshot];
-    stage.driver.configure(|model| model.controller = can);
-    let address = free_address();
-    let endpoint = format!("--http-endpoint={address}");
-    let controllers = "--controllers=resizer,snapshotter,livenessprobe";
-    let mut running = stage.start(&[controllers, &endpoint, ELECTION[0], ELECTION[1]]);
-    let is_ours = |holder: &str| holder.ends_with("_resizer_together");
-    stage.until_held(&["resizer", "snapshotter"], is_ours).await;
-    let off = "Controller switched off: it cannot work with this driver";
-    running.logs_times(off, 1).await;
-    settle().await;
-    assert!(is_ours(&stage.holder_of("resizer")), "the head");
-    stage.driver.stop();
-    stage.driver.configure(|model| model.controller = vec![]);
-    stage.driver.start();
-    running.logs_times(off, 2).await;
-    stage
-        .until_held(&["resizer", "snapshotter"], str::is_empty)
-        .await;
-    // Another replica, whose driver can do more, has them from now on.
-    stage.take_away("resizer", "another_resizer_together");
-    settle().await;
-    assert_eq!(stage.holder_of("resizer"), "another_resizer_together");
-    until_answer(&address, "/healthz", 200, "ok").await;
-    assert!(running.is_running());
-    running.terminated().await.well();
 }
 
 #[tokio::test]

@@ -134,8 +134,8 @@ impl Order {
         }
     }
 
-    /// This controller shall not work again in this process. Its lease is given back, unless it is the
-    /// head, which the others need: that goes with the last of them.
+    /// Switches this controller off for good. Its lease is released, unless it is the head, which the
+    /// others need.
     pub fn switch_off(&mut self, place: Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.is_off = true;
@@ -217,15 +217,10 @@ impl Order {
 
     /// Releases leases that should not be held, the head last.
     fn give_back(&mut self) -> Option<Step> {
-        let (aim, head, needs_head) = (self.aim, self.holds_head(), self.needs_head());
+        let (aim, head) = (self.aim, self.holds_head());
         let mut others_hold = false;
         for (place, part) in self.parts.iter_mut().enumerate().rev() {
-            let is_needed = if place == 0 {
-                needs_head
-            } else {
-                head && !part.is_off
-            };
-            let is_wanted = aim == Aim::Work && is_needed;
+            let is_wanted = aim == Aim::Work && (place == 0 || head && !part.is_off);
             match (part.lease, part.work) {
                 (Lease::Sought, _) if !is_wanted => {
                     part.lease = Lease::Free;
@@ -246,11 +241,11 @@ impl Order {
         if self.aim != Aim::Work {
             return None;
         }
-        let (head, needs_head) = (self.holds_head(), self.needs_head());
+        let head = self.holds_head();
         for (place, part) in self.parts.iter_mut().enumerate() {
             let may_begin = head && part.work == Work::Stopped && !part.is_off;
             match part.lease {
-                Lease::Free if place == 0 && needs_head || may_begin => {
+                Lease::Free if place == 0 || may_begin => {
                     part.lease = Lease::Sought;
                     return Some(Step::Seek(place));
                 }
@@ -262,12 +257,6 @@ impl Order {
             }
         }
         None
-    }
-
-    /// Whether any controller is to work. A head that none works under would keep another replica, whose driver
-    /// may have more capabilities, from its work.
-    fn needs_head(&self) -> bool {
-        self.parts.iter().any(|part| !part.is_off)
     }
 
     fn holds_head(&self) -> bool {

@@ -145,48 +145,8 @@ fn a_48_a_controller_that_stays_off_gives_its_lease_back_and_the_head_stays() {
     // A controller that has ended by itself.
     order.stopped(0);
     order.switch_off(0);
-    assert_eq!(steps(&mut order), [], "the head is needed");
-    assert_eq!(at_work(&order), [2]);
-}
-
-#[test]
-fn a_48_a_head_that_is_left_out_from_the_start_is_held_for_the_others() {
-    let mut order = Order::new(3);
-    order.switch_off(0);
-    assert_eq!(steps(&mut order), [Seek(0)]);
-    order.acquired(0);
-    assert_eq!(steps(&mut order), [Seek(1), Seek(2)]);
-    order.acquired(1);
-    order.acquired(2);
-    assert_eq!(steps(&mut order), [Start(1), Start(2)]);
-    assert_eq!(at_work(&order), [1, 2]);
-}
-
-#[test]
-fn a_48_the_head_goes_with_the_last_controller_that_works_under_it() {
-    let mut order = working();
-    for place in [0, 2, 1] {
-        order.switch_off(place);
-        assert_eq!(steps(&mut order), [Drain(place)]);
-        order.stopped(place);
-        let released: &[Step] = if place == 0 { &[] } else { &[Release(place)] };
-        assert_eq!(steps(&mut order), released);
-        if place > 0 {
-            order.gone(place);
-        }
-    }
-    assert_eq!(steps(&mut order), [Release(0)]);
-    order.gone(0);
-    assert_eq!(steps(&mut order), [], "nothing is sought for nobody");
-    order.end();
-    assert_eq!(steps(&mut order), [Over(Then::Exit)]);
-    // Before it was acquired.
-    let mut order = Order::new(2);
-    assert_eq!(steps(&mut order), [Seek(0)]);
-    order.switch_off(0);
     assert_eq!(steps(&mut order), []);
-    order.switch_off(1);
-    assert_eq!(steps(&mut order), [Abandon(0)]);
+    assert_eq!(at_work(&order), [2]);
 }
 
 #[test]
@@ -319,14 +279,8 @@ fn a_38_each_event_in_each_state_leads_to_work_or_to_the_end() {
                             .unwrap_or_else(|error| panic!("{told}: {error}"));
                     }
                 }
-                let is_held = |part: &Part| part.lease != Lease::Free;
-                let works = match order.needs_head() {
-                    true => {
-                        order.holds_head() && { order.parts.iter() }
-                            .all(|part| part.is_off || part.work == Work::Running)
-                    }
-                    false => !order.parts.iter().any(is_held),
-                };
+                let works = order.holds_head() && { order.parts.iter() }
+                    .all(|part| part.is_off || part.work == Work::Running);
                 let expected = match (order.aim, order.is_cut_short) {
                     (Aim::Work, false) => (None, true),
                     (Aim::Work | Aim::Rest, _) => (Some(Then::Again), works),
