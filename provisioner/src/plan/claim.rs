@@ -105,6 +105,8 @@ struct Loaded {
 struct Concluded {
     announced: bool,
     released: bool,
+    /// Conflicts of the update that releases the snapshot.
+    release_conflicts: u8,
     unselected: bool,
 }
 

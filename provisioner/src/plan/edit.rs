@@ -9,11 +9,10 @@ use super::request::{Object, Purpose, Request, Write};
 use crate::keys::{CLONE_FINALIZER, SELECTED_NODE, SNAPSHOT_FINALIZER};
 use crate::model::{Claim, Snapshot, Text};
 
-/// Pauses before the second to fourth round of an update that met a conflict. The scheduler and kube-controller-manager
-/// write pending claims all the time, and as long as the node stays selected the driver gets CreateVolume calls for that
-/// node. A snapshot is often deleted the moment that its restored volume is bound, and its deletion is a write as well:
-/// it would wait for the next sweep, and for ever if the sweep is off.
-const CONFLICT_PAUSES: &[Duration] = &[
+/// Pauses before the second to fourth round of an update of a claim that met a conflict. The scheduler and
+/// kube-controller-manager write pending claims all the time, and as long as the node stays selected the driver gets
+/// CreateVolume calls for that node.
+const UNSELECT_PAUSES: &[Duration] = &[
     Duration::from_millis(10),
     Duration::from_millis(50),
     Duration::from_millis(250),
@@ -42,7 +41,7 @@ fn edit_claim(purpose: Purpose, claim: &Claim, change: Edit) -> Request {
 pub fn unselect(claim: &Claim, failure: &Failure) -> Request {
     let edit = Edit {
         unannotate: Some(SELECTED_NODE),
-        pauses: CONFLICT_PAUSES,
+        pauses: UNSELECT_PAUSES,
         ..Edit::default()
     };
     edit_claim(Purpose::Unselect(failure.clone()), claim, edit)
@@ -89,12 +88,12 @@ pub fn protect_snapshot(snapshot: &Snapshot) -> Request {
     edit(Purpose::ProtectSource, object, Some(&snapshot.uid), change)
 }
 
-/// Removes the finalizer from the snapshot of this name, whatever its UID.
+/// Removes the finalizer from the snapshot of this name, whatever its UID. Whoever repeats it after a conflict first has to
+/// ask again whether another claim needs the snapshot by now.
 #[must_use]
 pub fn release_snapshot(namespace: &str, name: &str) -> Request {
     let change = Edit {
         remove_finalizer: Some(SNAPSHOT_FINALIZER),
-        pauses: CONFLICT_PAUSES,
         ..Edit::default()
     };
     let object = Object::snapshot(namespace, name);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use sidecar::controller::execute::execute;
 use sidecar::controller::reactor::Due;
-use sidecar::controller::request::Object as _;
 use sidecar::controller::{Seat, Watch};
 use sidecar::kube::access;
 use sidecar::kube::cache::Cache;
@@ -19,7 +18,7 @@ use super::executor::{Engine, Executor};
 use crate::keys::SNAPSHOT_GROUP;
 use crate::model::Snapshot;
 use crate::plan::edit;
-use crate::plan::request::{Reply, Request};
+use crate::plan::request::Reply;
 
 /// Removes such finalizers, at once and then at intervals, if the server has snapshots and the program may list them.
 pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duration>) -> Infallible {
@@ -43,12 +42,12 @@ pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duratio
                 );
                 let mut all: Vec<Arc<Snapshot>> = Vec::new();
                 cache.for_each(|_, snapshot| all.push(Arc::clone(snapshot)));
-                let orphans = engine.turn(|provisioner, informers| {
-                    let orphans = provisioner.orphans(&all, informers);
-                    let edit = |one: &Snapshot| edit::release_snapshot(&one.namespace, &one.name);
-                    (orphans.into_iter().map(edit).collect(), Due::default())
-                });
-                executor.release_snapshots(orphans).await;
+                // Claims come while others are released, so each snapshot is looked at again just before its release.
+                for snapshot in orphans(engine, &all) {
+                    for one in orphans(engine, &[Arc::new(snapshot)]) {
+                        executor.release_snapshot(&one).await;
+                    }
+                }
                 sleep(every).await;
             }
         };
@@ -72,13 +71,20 @@ async fn may_list_snapshots(client: &kube::Client) -> bool {
     report.missing.is_empty()
 }
 
+/// Those of `snapshots` whose finalizer no claim needs any more.
+fn orphans(engine: &Engine, snapshots: &[Arc<Snapshot>]) -> Vec<Snapshot> {
+    engine.turn(|provisioner, informers| {
+        let orphans = provisioner.orphans(snapshots, informers);
+        (orphans.into_iter().cloned().collect(), Due::default())
+    })
+}
+
 impl Executor {
-    async fn release_snapshots(&self, orphans: Vec<Request>) {
-        for request in orphans {
-            if let Reply::Write(write, Err(error)) = execute(self, request).await {
-                let (namespace, name) = write.object.key().split_once('/').unwrap_or_default();
-                verbose!(2, namespace, name, err = %error, "Cannot remove the finalizer of a snapshot");
-            }
+    async fn release_snapshot(&self, snapshot: &Snapshot) {
+        let (namespace, name) = (&*snapshot.namespace, &*snapshot.name);
+        let request = edit::release_snapshot(namespace, name);
+        if let Reply::Write(_, Err(error)) = execute(self, request).await {
+            verbose!(2, namespace, name, err = %error, "Cannot remove the finalizer of a snapshot");
         }
     }
 }

@@ -17,6 +17,10 @@ use crate::plan::request::{
     Called, Found, Object, PinnedRequest, Purpose, Reply, Request, Secrets, Write,
 };
 
+/// Conflicts after which a snapshot is left to the sweep. Somebody who deletes it the moment that its restored volume is
+/// bound causes one, and would wait for the sweep, or for ever where that is off.
+const MAX_RELEASE_CONFLICTS: u8 = 3;
+
 impl Attempt {
     /// Applies the reply to a request.
     ///
@@ -110,6 +114,12 @@ impl Attempt {
         match (write.purpose, result) {
             (Purpose::ProtectSource, Ok(())) => self.source_protected = true,
             (Purpose::ProtectSource, Err(error)) => return self.unprotected(&write.object, error),
+            (Purpose::ReleaseSource, Err(error))
+                if error.refusal == Refusal::Conflict
+                    && self.concluded.release_conflicts < MAX_RELEASE_CONFLICTS =>
+            {
+                self.concluded.release_conflicts += 1;
+            }
             (Purpose::ReleaseSource, _) => self.concluded.released = true,
             (Purpose::Unselect(failure), result) => self.tried_to_unselect(failure, result.is_ok()),
             (Purpose::Save(_), Ok(())) => self.reached = Reached::Saved,

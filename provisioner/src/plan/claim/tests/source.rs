@@ -279,14 +279,12 @@ fn rows_110_111_117_118_writes_to_the_snapshot_that_fail() {
     let trace = refused("protect", Refusal::Conflict);
     let text = "fail NoChange could not add the finalizer that protects snapshot ns1/s1: no";
     assert_eq!(trace.last().unwrap(), text, "111");
-    for refusal in [
-        Refusal::NotFound,
-        Refusal::Forbidden,
-        Refusal::Conflict,
-        Refusal::Unknown,
-    ] {
+    use Refusal::{Conflict, Forbidden, NotFound, Unknown};
+    for (refusal, times) in [(NotFound, 1), (Forbidden, 1), (Conflict, 4), (Unknown, 1)] {
         let trace = refused("release", refusal);
         assert_eq!(trace.last().unwrap(), "done Provisioned", "118 {refusal:?}");
+        let writes = trace.iter().filter(|line| *line == "release ns1/s1");
+        assert_eq!(writes.count(), times, "118 {refusal:?}");
     }
     let mut world = World::new(|w| {
         snapshot(w);
