@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::build::VERSION;
 use crate::csi::loss::TERMINATION_LOG;
@@ -73,6 +73,7 @@ impl<E: std::error::Error + 'static> From<E> for Exit {
 /// Drops tasks that still run, and does not wait for blocking ones.
 pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
     keep_no_core();
+    allow_all_files();
     #[cfg(all(panic = "unwind", not(test)))]
     abort_at_a_panic();
     let wakeups = Mutex::new(WakeUps::new(Instant::now()));
@@ -108,6 +109,18 @@ fn keep_no_core() {
     };
     // Every process may lower a limit.
     let _ = setrlimit(Resource::Core, none);
+}
+
+/// Raises the number of files that this process may open to the highest allowed, as every Go program does. Container runtimes
+/// start with 1,024, which is less than the connections that a program with limits of its own accepts.
+fn allow_all_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Every process may raise it that far.
+    let _ = setrlimit(Resource::Nofile, all);
 }
 
 /// Aborts at a panic by a hook. Released programs abort anyway (`panic = "abort"`). Programs compiled for tests unwind,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::driver::{Driver, NAME};
-use crate::process::{Seat, until};
+use crate::process::{PROGRAM, Process, Seat, until};
 
 fn between(took: Duration, least: f32, most: f32) {
     let took = took.as_secs_f32();
@@ -195,4 +195,17 @@ async fn fa_6_no_core_file() {
     let seat = Seat::new();
     let (_driver, process) = seat.running(&[]).await;
     sidecar_testkit::process::keeps_no_core(process.id());
+}
+
+/// Container runtimes start with a soft limit of 1,024.
+#[tokio::test]
+async fn the_soft_limit_of_open_files_does_not_count() {
+    let seat = Seat::new();
+    let _driver = Driver::start(&seat.csi());
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 256; exec \"$0\" \"$@\"", PROGRAM]);
+    command.args(seat.flags());
+    let mut process = Process::start(command);
+    process.listening(&seat.socket()).await;
+    sidecar_testkit::process::may_open_all_files(process.id());
 }

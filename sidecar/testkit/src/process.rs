@@ -270,10 +270,25 @@ impl Drop for Process {
 ///
 /// If it would, or the process does not run.
 pub fn keeps_no_core(id: u32) {
+    let expected = ["Max", "core", "file", "size", "0", "0", "bytes"];
+    assert_eq!(limit(id, "Max core"), expected);
+}
+
+/// Asserts that the process may open as many files as the system lets it.
+///
+/// # Panics
+/// It may not.
+pub fn may_open_all_files(id: u32) {
+    let words = limit(id, "Max open files");
+    assert_eq!(words[3], words[4]);
+}
+
+/// The line of `/proc/ID/limits` that begins like this.
+fn limit(id: u32, begin: &str) -> Vec<String> {
     let limits = fs::read_to_string(format!("/proc/{id}/limits")).expect("the program runs");
-    let line = limits.lines().find(|line| line.starts_with("Max core"));
-    let words: Vec<&str> = line.expect("a line").split_whitespace().collect();
-    assert_eq!(words, ["Max", "core", "file", "size", "0", "0", "bytes"]);
+    let line = limits.lines().find(|line| line.starts_with(begin));
+    let words = line.unwrap_or_default().split_whitespace();
+    words.map(str::to_owned).collect()
 }
 
 /// Sends a signal to a process.
