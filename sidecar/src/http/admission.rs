@@ -64,11 +64,15 @@ impl Waiting {
         self.idle.len() + self.sending.len() + self.queued.len()
     }
 
+    /// The oldest of each kind, those first that lose least.
+    fn oldest(&self) -> [Option<&(Instant, u64)>; 3] {
+        [&self.idle, &self.sending, &self.queued].map(BTreeSet::first)
+    }
+
     /// The connection that has been idle for longest; failing that, the one that has left its response
     /// unread for longest. Spares connections that are new or just got a response.
     fn stale(&self, now: Instant) -> Option<u64> {
-        let oldest = [&self.idle, &self.sending, &self.queued].map(BTreeSet::first);
-        let mut stale = { oldest.into_iter().flatten() }
+        let mut stale = { self.oldest().into_iter().flatten() }
             .filter(|(since, _)| now.saturating_duration_since(*since) >= FRESH);
         stale.next().map(|(_, id)| *id)
     }
@@ -113,7 +117,7 @@ impl<C> Admission<C> {
     /// The new connection is never refused: it may be a probe. If there are too many, or too many of its
     /// peer, the one that has been idle for longest is closed; failing that, the one that has left its
     /// response unread for longest. If there are too many in all, and all of them wait for the program
-    /// itself or are new, the peer with the most connections loses its oldest.
+    /// itself or are new, the peer with the most connections loses its oldest that waits, or else its oldest.
     pub(super) fn admit(&mut self, peer: IpAddr, now: Instant, close: C) -> (u64, Option<C>) {
         let peer = peer.to_canonical();
         let victim = self.victim(peer, now);
@@ -134,7 +138,9 @@ impl<C> Admission<C> {
         if self.open.len() >= self.limits.all {
             return self.waiting.stale(now).or_else(|| {
                 let (_, busiest) = self.busiest.last()?;
-                self.peers.get(busiest)?.all.first().map(|(_, id)| *id)
+                let of = self.peers.get(busiest)?;
+                let waiting = of.waiting.oldest().into_iter().flatten().next();
+                waiting.or(of.all.first()).map(|(_, id)| *id)
             });
         }
         let own = &self.peers.get(&peer)?.waiting;

@@ -53,6 +53,22 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Invalid,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::Review,
+        Self::NotReady,
+        Self::Objects,
+        Self::Busy,
+        Self::Driver,
+        Self::Ranges,
+        Self::Deadline,
+        Self::Ending,
+        Self::Cancelled,
+    ];
+
     /// Value of the metric's label.
     #[must_use]
     pub fn label(self) -> &'static str {

@@ -130,6 +130,16 @@ mod tests {
         }
     }
 
+    /// As behind a node's address, from which all its pods come.
+    #[tokio::test(start_paused = true)]
+    async fn a_running_call_outlives_a_flood_from_its_own_address() {
+        let open = none();
+        let mut good = connect(&open, 1);
+        let _reading = good.connection.authenticated();
+        let _flood: Vec<_> = (0..2000).map(|_| connect(&open, 1)).collect();
+        assert!(good.is_open());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_spared_while_its_last_authenticated_call_runs() {
         let open = none();

@@ -61,6 +61,10 @@ impl Metrics {
             )?,
             snapshots,
         };
+        // Without its first 0, a counter's first increment is none to Prometheus.
+        for reason in Reason::ALL {
+            let _ = this.refused.with_label_values(&[reason.label()]);
+        }
         registry.register(Box::new(this.streams.clone()))?;
         registry.register(Box::new(this.messages.clone()))?;
         registry.register(Box::new(this.ranges.clone()))?;
