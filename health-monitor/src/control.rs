@@ -98,6 +98,8 @@ async fn advise_in(seat: &Seat, mut mode: watch_channel::Receiver<Mode>) -> Infa
     loop {
         let rules = permission::rules(*mode.borrow_and_update());
         tokio::select! {
+            // A driver that is back in another mode is logged before its permissions are looked at.
+            biased;
             never = seat.advise(&rules) => match never {},
             _ = mode.changed() => {}
         }
