@@ -131,6 +131,11 @@
 {{- regexMatch "(^|/)(registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io|sig-storage|k8s-staging-sig-storage|k8scsi|kubernetes-csi|csi-components)/" . | ternary "true" "" -}}
 {{- end -}}
 
+{{/* Registries of upstream's images alone: a folder of that name in another registry may have images of ours. */}}
+{{- define "csi-sidecars.upstream.registry" -}}
+{{- regexMatch "^(registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io)/" . | ternary "true" "" -}}
+{{- end -}}
+
 {{/* Upstream's programs end at a flag that they do not know. */}}
 {{- define "csi-sidecars.check.traced" -}}
 {{- if and .Values.tracing.enabled (not (include "csi-sidecars.together" .)) -}}
@@ -139,14 +144,17 @@
 {{- $sidecar := get $.Values $name -}}
 {{- $key := ternary "image.registry" "global.imageRegistry" (empty $global) -}}
 {{- $reference := default $.Values.image.registry $global -}}
+{{- $places := "csi-sidecars.upstream.registry" -}}
 {{- if $sidecar.image -}}
 {{- $key = printf "%s.image" $name -}}
 {{- $reference = $sidecar.image -}}
+{{- $places = "csi-sidecars.upstream" -}}
 {{- else if $sidecar.repository -}}
 {{- $key = printf "%s.repository" $name -}}
 {{- $reference = $sidecar.repository -}}
+{{- $places = "csi-sidecars.upstream" -}}
 {{- end -}}
-{{- if and $sidecar.enabled (include "csi-sidecars.upstream" (printf "%s/" $reference)) -}}
+{{- if and $sidecar.enabled (include $places (printf "%s/" $reference)) -}}
 {{- fail (printf "tracing.enabled with %s=%s: upstream's csi-%s has no flag --enable-otel-tracing, and would not start; name an image of ours there, or set tracing.enabled=false and put --enable-otel-tracing into extraArgs of the sidecars that are ours" $key $reference $name) -}}
 {{- end -}}
 {{- end -}}

@@ -158,7 +158,7 @@ const ROWS: &[Row] = &[
     row(&["tracing.enabled=true", "attacher.image=registry.k8s.io/sig-storage/csi-attacher:v4.11.0"], &["tracing.enabled with attacher.image=registry.k8s.io/sig-storage/csi-attacher:v4.11.0", "upstream's csi-attacher has no flag --enable-otel-tracing", "set tracing.enabled=false"]),
     row(&["tracing.enabled=true", "resizer.enabled=true", "resizer.repository=mirror.example.com/sig-storage/csi-resizer"], &["tracing.enabled with resizer.repository=mirror.example.com/sig-storage/csi-resizer"]),
     row(&["tracing.enabled=true", "image.registry=registry.k8s.io/sig-storage"], &["tracing.enabled with image.registry=registry.k8s.io/sig-storage"]),
-    row(&["tracing.enabled=true", "global.imageRegistry=mirror.example.com/sig-storage"], &["tracing.enabled with global.imageRegistry=mirror.example.com/sig-storage"]),
+    row(&["tracing.enabled=true", "global.imageRegistry=registry.k8s.io/sig-storage"], &["tracing.enabled with global.imageRegistry=registry.k8s.io/sig-storage"]),
     row(&["volumeSnapshotClasses[0].name=daily"], &["'/volumeSnapshotClasses/0'", "missing property 'deletionPolicy'"]),
     row(&["features.topology=yes"], &["'/features/topology'", "got string, want boolean"]),
     row(&["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], &["csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests"]),
