@@ -81,7 +81,7 @@ fn passes_while_snapshot_controller_works(cluster: &Cluster) -> Result<Verdict> 
     load_wget(cluster)?;
     let label = "/metadata/labels/app.kubernetes.io~1name";
     let mut settings = vec![format!("test.image={WGET}")];
-    let service = format!("{CONTROLLER}-test");
+    let service = format!("{CONTROLLER}-tested");
     settings.extend(alias(&api.get(PODS)?, label, 0, &service)?);
     let settings: Vec<_> = settings.iter().map(String::as_str).collect();
     let helm = release(&settings)?;

@@ -17,7 +17,7 @@ const TEST: &str = "Pod/test-snapshot-controller-test";
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], TEST, "", Absent),
-    row(MINIMAL, TESTED, TEST, "/spec/containers/[http]/command/6", Is(r#""http://test-snapshot-controller-test:8080/readyz""#)),
+    row(MINIMAL, TESTED, TEST, "/spec/containers/[http]/command/6", Is(r#""http://test-snapshot-controller-tested:8080/readyz""#)),
     row(MINIMAL, TESTED, TEST, "/spec/containers/[election]/command/0", Is(r#""sh""#)),
     row(MINIMAL, TESTED, TEST, "/spec/containers/[election]/securityContext/readOnlyRootFilesystem", Is("true")),
     row(MINIMAL, TESTED, TEST, "/spec/automountServiceAccountToken", Is("false")),
