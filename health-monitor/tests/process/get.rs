@@ -97,7 +97,6 @@ async fn slow_round(stage: &Stage, [interval, workers]: [&str; 2], seconds: u64)
     let count = stage.api.objects(CLAIMS).len() - 2;
     until_calls_within(stage, count + 8, Duration::from_secs(seconds + 30)).await;
     let took = asked(stage).0[count];
-    println!("a round of {count} volumes: {took:.1} s");
     let due = seconds as f64;
     assert!((due - 1.0..due * 1.1 + 3.0).contains(&took), "{took}");
     // Its first two digits.
