@@ -267,6 +267,7 @@ fn rows_98_to_109_conditions_of_a_restore() {
 
 #[test]
 fn rows_110_111_117_118_writes_to_the_snapshot_that_fail() {
+    use Refusal::{Conflict, Forbidden, NotFound, Unknown};
     let refused = |word: &'static str, refusal| {
         World::new(|w| {
             snapshot(w);
@@ -274,12 +275,11 @@ fn rows_110_111_117_118_writes_to_the_snapshot_that_fail() {
         })
         .run()
     };
-    let trace = refused("protect", Refusal::Forbidden);
+    let trace = refused("protect", Forbidden);
     assert_eq!(trace.last().unwrap(), "done Provisioned", "110");
-    let trace = refused("protect", Refusal::Conflict);
+    let trace = refused("protect", Conflict);
     let text = "fail NoChange could not add the finalizer that protects snapshot ns1/s1: no";
     assert_eq!(trace.last().unwrap(), text, "111");
-    use Refusal::{Conflict, Forbidden, NotFound, Unknown};
     for (refusal, times) in [(NotFound, 1), (Forbidden, 1), (Conflict, 4), (Unknown, 1)] {
         let trace = refused("release", refusal);
         assert_eq!(trace.last().unwrap(), "done Provisioned", "118 {refusal:?}");
