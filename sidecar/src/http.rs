@@ -28,7 +28,7 @@ pub use admission::{Limits, Phase};
 pub use bounded::Bounded;
 pub use connection::Socket;
 pub use guard::Guard;
-pub use open::{Admitted, Member, Open as OpenConnections};
+pub use open::{Admitted, Member, OpenConnections};
 pub use server::{ListenError, Server, everywhere as listen};
 
 /// Content type of every response but metrics.

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::sleep;
 
 use super::admission::Phase;
-use super::open::{Member, Open};
+use super::open::{Member, OpenConnections};
 use super::{Reply, Routes};
 
 const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
@@ -73,7 +73,7 @@ impl Answers {
         response(&reply, body)
     }
 
-    async fn room(&self, bytes: usize, open: &Open) -> Option<OwnedSemaphorePermit> {
+    async fn room(&self, bytes: usize, open: &OpenConnections) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes.min(UNREAD)).unwrap_or(u32::MAX);
         loop {
             match Arc::clone(&self.unread).try_acquire_many_owned(bytes) {

@@ -1,4 +1,4 @@
-//! The open connections of a server, and who of them has to close for a new one.
+//! The open connections of a server, and which of them closes for a new one.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// All open connections of a server; clones share them.
 #[derive(Clone, Debug)]
-pub struct Open(Arc<Mutex<Table>>);
+pub struct OpenConnections(Arc<Mutex<Table>>);
 
 #[derive(Debug)]
 struct Table {
@@ -27,7 +27,7 @@ struct Table {
     line: &'static str,
 }
 
-impl Open {
+impl OpenConnections {
     /// No connection is open. `line` is logged, at most once a minute, when connections were closed for want of room.
     #[must_use]
     pub fn new(limits: Limits, line: &'static str) -> Self {
@@ -106,7 +106,7 @@ pub struct Admitted {
 /// A connection's entry among the open ones.
 #[derive(Debug)]
 pub struct Member {
-    pub(super) open: Open,
+    pub(super) open: OpenConnections,
     id: u64,
     /// Notifies that a response has been sent completely.
     sent: Notify,

@@ -15,7 +15,7 @@ use super::admission::Limits;
 use super::answer::Answers;
 use super::connection::converse;
 use super::guard::{Everybody, Guard};
-use super::open::Open;
+use super::open::OpenConnections;
 
 /// A node's probes and a scraper share an address with everything else on that node's network.
 pub(super) const LIMITS: Limits = Limits {
@@ -98,7 +98,7 @@ impl Server {
     /// Serves the clients that `guard` admits, until dropped.
     pub async fn serve_guarded(self, routes: Routes, guard: impl Guard) {
         let (answers, guard) = (Arc::new(Answers::new(routes)), Arc::new(guard));
-        let open = Open::new(LIMITS, CLOSED);
+        let open = OpenConnections::new(LIMITS, CLOSED);
         let mut accepted = 0_u32;
         loop {
             match self.listener.accept().await {

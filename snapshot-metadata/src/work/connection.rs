@@ -17,7 +17,7 @@ const CLOSED: &str = "Too many connections to --port: ones without an authentica
                       of the address with the most";
 
 /// No client is connected.
-pub(super) fn none() -> OpenConnections {
+pub(super) fn open_connections() -> OpenConnections {
     OpenConnections::new(LIMITS, CLOSED)
 }
 
@@ -102,7 +102,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn two_addresses_lock_nobody_out() {
         for are_authenticated in [false, true] {
-            let open = none();
+            let open = open_connections();
             let mut good = connect(&open, 1);
             let reading = good.connection.authenticated();
             let mut hostile: Vec<_> = (0..LIMITS.all - 1)
@@ -133,7 +133,7 @@ mod tests {
     /// As behind a node's address, from which all its pods come.
     #[tokio::test(start_paused = true)]
     async fn a_running_call_outlives_a_flood_from_its_own_address() {
-        let open = none();
+        let open = open_connections();
         let mut good = connect(&open, 1);
         let _reading = good.connection.authenticated();
         let _flood: Vec<_> = (0..2000).map(|_| connect(&open, 1)).collect();
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_spared_while_its_last_authenticated_call_runs() {
-        let open = none();
+        let open = open_connections();
         let mut good = connect(&open, 1);
         let calls = [
             good.connection.authenticated(),

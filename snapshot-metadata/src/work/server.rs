@@ -80,7 +80,7 @@ impl Server {
         over: watch::Sender<bool>,
     ) {
         let mut connections = JoinSet::new();
-        let open = connection::none();
+        let open = connection::open_connections();
         let mut ending = pin!(self.ending.requested());
         loop {
             tokio::select! {
