@@ -119,7 +119,7 @@ pub fn memory(text: &str, records: &Records) -> String {
         .chain(snapshots.map(|it| (it, "csi-snapshotter", OURS, single(it))))
         .map(|row| ("large", row));
     let startup = NODE.map(|it| ("startup", (it, it, OURS, "RSS, MB".to_owned())));
-    let mut table = "| program | resident memory | with |\n|---|---|---|\n".to_owned();
+    let mut rows = String::new();
     for (profile, (what, program, of, figure)) in large.chain(startup) {
         let mut runs = records.get(program).into_iter().flatten();
         let run = runs.find(|run| run.profile == profile && run.of == of && run.scale == 1.0);
@@ -131,8 +131,12 @@ pub fn memory(text: &str, records: &Records) -> String {
             let with = with.trim_end_matches(", MB");
             with.trim_end_matches(", beside the sum")
         });
-        let _ = writeln!(table, "| {what} | {} MB | {with} |", digits(megabytes));
+        let _ = writeln!(rows, "| {what} | {} MB | {with} |", digits(megabytes));
     }
+    if rows.is_empty() {
+        return between_marks(text, "No measurement of today's programs is recorded.\n");
+    }
+    let table = format!("| program | resident memory | with |\n|---|---|---|\n{rows}");
     between_marks(text, &table)
 }
 
@@ -371,6 +375,9 @@ mod tests {
              | csi-node-driver-registrar | 10 MB | nothing but a driver |\n\
              | livenessprobe | 10 MB | nothing but a driver |\n<!-- end -->\n"
         );
+        let empty = memory(&written, &Records::new());
+        assert!(empty.contains("No measurement of today's programs is recorded.\n<!-- end -->"));
+        assert!(!empty.contains("| program |"), "{empty}");
     }
 
     #[test]
