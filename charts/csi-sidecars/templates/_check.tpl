@@ -126,35 +126,24 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Places where upstream's images are, or copies of them that keep the folder's name. */}}
-{{- define "csi-sidecars.upstream" -}}
-{{- regexMatch "(^|/)(registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io|sig-storage|k8s-staging-sig-storage|k8scsi|kubernetes-csi|csi-components)/" . | ternary "true" "" -}}
-{{- end -}}
-
-{{/* Registries of upstream's images alone: a folder of that name in another registry may have images of ours. */}}
-{{- define "csi-sidecars.upstream.registry" -}}
-{{- regexMatch "^(registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io)/" . | ternary "true" "" -}}
-{{- end -}}
-
-{{/* Upstream's programs end at a flag that they do not know. */}}
+{{/* Upstream's programs end at a flag that they do not know. An image of a sidecar's own is upstream's by its registry, or by a folder
+     whose name copies keep; a registry for all images only by itself, since such a folder there may have images of ours. */}}
 {{- define "csi-sidecars.check.traced" -}}
 {{- if and .Values.tracing.enabled (not (include "csi-sidecars.together" .)) -}}
+{{- $registries := "registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io" -}}
+{{- $folders := "sig-storage|k8s-staging-sig-storage|k8scsi|kubernetes-csi|csi-components" -}}
 {{- $global := (default dict .Values.global).imageRegistry -}}
 {{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
 {{- $sidecar := get $.Values $name -}}
-{{- $key := ternary "image.registry" "global.imageRegistry" (empty $global) -}}
-{{- $reference := default $.Values.image.registry $global -}}
-{{- $places := "csi-sidecars.upstream.registry" -}}
-{{- if $sidecar.image -}}
-{{- $key = printf "%s.image" $name -}}
-{{- $reference = $sidecar.image -}}
-{{- $places = "csi-sidecars.upstream" -}}
-{{- else if $sidecar.repository -}}
-{{- $key = printf "%s.repository" $name -}}
-{{- $reference = $sidecar.repository -}}
-{{- $places = "csi-sidecars.upstream" -}}
+{{- $reference := include "csi-sidecars.image.own" $sidecar -}}
+{{- $key := printf "%s.%s" $name (ternary "repository" "image" (empty $sidecar.image)) -}}
+{{- $upstream := printf "(^|/)(%s|%s)/" $registries $folders -}}
+{{- if not $reference -}}
+{{- $reference = default $.Values.image.registry $global -}}
+{{- $key = ternary "image.registry" "global.imageRegistry" (empty $global) -}}
+{{- $upstream = printf "^(%s)/" $registries -}}
 {{- end -}}
-{{- if and $sidecar.enabled (include $places (printf "%s/" $reference)) -}}
+{{- if and $sidecar.enabled (regexMatch $upstream (printf "%s/" $reference)) -}}
 {{- fail (printf "tracing.enabled with %s=%s: upstream's csi-%s has no flag --enable-otel-tracing, and would not start; name an image of ours there, or set tracing.enabled=false and put --enable-otel-tracing into extraArgs of the sidecars that are ours" $key $reference $name) -}}
 {{- end -}}
 {{- end -}}
