@@ -6,9 +6,10 @@
 //! | file | decides |
 //! |---|---|
 //! | `goal` | the goal of a content |
-//! | `attempt` | the next request towards it |
-//! | `create`, `check`, `delete` | the requests for each goal |
-//! | `failing` | how a failure is reported |
+//! | `attempt` | the script of a content, and which replies make it fail |
+//! | `create`, `check`, `delete` | the scripts of its goals |
+//! | `ask` | requests that several scripts make |
+//! | `failing` | the script that reports a failure |
 //! | `answer` | the content of the driver's response |
 //! | `request` | requests to the API server and the driver |
 //! | `topology` | requisite and actual topology of a snapshot |
@@ -23,6 +24,7 @@
 //! | `view` | the objects that a decision reads |
 
 mod answer;
+mod ask;
 pub mod attempt;
 mod check;
 mod create;

@@ -129,6 +129,15 @@ where
         })
     }
 
+    /// The last write and its error, if it failed and is not decided anew because its object has changed.
+    pub fn refused(&self) -> Option<(&Write<R>, &ApiError)> {
+        let Some(Reply::Write(of, Err(_))) = self.0.last() else {
+            return None;
+        };
+        let (write, result) = self.writes().last()?;
+        Some((write, result.err()?)).filter(|_| std::ptr::eq(write, of))
+    }
+
     /// The result of the last write for this purpose, if any.
     pub fn written(&self, purpose: &R::Purpose) -> Option<Result<&R::Found, &ApiError>> {
         let of = self.writes().filter(|(write, _)| write.purpose == *purpose);

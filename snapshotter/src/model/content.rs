@@ -143,6 +143,12 @@ impl Content {
         self.source.as_ref().map_or(Kind::Single, Source::kind)
     }
 
+    /// The handle of its pre-provisioned snapshot or group.
+    #[must_use]
+    pub fn wished(&self) -> Option<&Text> {
+        self.source.as_ref()?.wished()
+    }
+
     /// Whether it has the finalizer [`Kind::finalizer`].
     #[must_use]
     pub fn is_protected(&self) -> bool {

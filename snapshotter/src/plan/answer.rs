@@ -4,16 +4,20 @@
 
 use std::collections::BTreeSet;
 
-use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{ListSnapshotsRequest, ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot};
 use jiff::Timestamp;
+use sidecar::controller::{CallError, Calls as _};
+use tonic::Code;
 
 use super::outcome::Problem;
+use super::request::{Call, Called};
 use super::topology;
 use crate::model::{Content, Member, Members, Text};
 
 /// The driver's report about a snapshot or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Report {
     /// The snapshot ID or the group snapshot ID.
     pub handle: Text,
     /// Creation time, nanoseconds since 1970.
@@ -30,7 +34,7 @@ pub struct Said {
     pub topology: Option<Text>,
 }
 
-impl Said {
+impl Report {
     /// Reads a response; `None` without a snapshot ID.
     #[must_use]
     pub fn new(answer: Option<Snapshot>, now: Timestamp) -> Option<Self> {
@@ -89,13 +93,13 @@ impl Said {
     ) -> Result<Self, Problem> {
         let answer = answer.filter(|answer| !answer.group_snapshot_id.is_empty());
         let answer = answer.ok_or(Problem::NoId)?;
-        let told: BTreeSet<&String> = { answer.snapshots.iter() }
+        let named: BTreeSet<&String> = { answer.snapshots.iter() }
             .map(|one| &one.snapshot_id)
             .collect();
-        let more = told.iter().find(|id| !asked.contains(id));
-        let fewer = asked.iter().find(|id| !told.contains(id));
-        let spelled = told.len() == asked.len() && !asked.iter().any(|id| told.contains(id));
-        let what = match (more, fewer.filter(|_| !told.is_empty())) {
+        let more = named.iter().find(|id| !asked.contains(id));
+        let fewer = asked.iter().find(|id| !named.contains(id));
+        let spelled = named.len() == asked.len() && !asked.iter().any(|id| named.contains(id));
+        let what = match (more, fewer.filter(|_| !named.is_empty())) {
             (Some(_), Some(_)) if spelled => return Ok(Self::group(answer, now)),
             (Some(id), _) => format!("the snapshot {id}, which was not asked for"),
             (None, Some(id)) => format!("no snapshot {id}"),
@@ -127,14 +131,14 @@ impl Said {
         let named = status.handle.as_ref();
         let named = named.map(|had| (had, &self.handle));
         let members = status.members.iter().filter_map(|had| {
-            let mut said = self.members.iter();
-            let said = said.find(|said| said.volume == had.volume)?;
-            Some((&had.handle, &said.handle))
+            let mut members = self.members.iter();
+            let now = members.find(|now| now.volume == had.volume)?;
+            Some((&had.handle, &now.handle))
         });
         let mut both = named.into_iter().chain(members);
-        let (had, said) = both.find(|(had, said)| had != said)?;
+        let (had, now) = both.find(|(had, now)| had != now)?;
         Some(format!(
-            "the driver answered with {said}, and with {had} before"
+            "the driver answered with {now}, and with {had} before"
         ))
     }
 
@@ -163,6 +167,92 @@ impl Said {
             topology: None,
         }
     }
+}
+
+impl Called {
+    /// The driver's report; `None` if it has made none of use.
+    #[must_use]
+    pub fn report(&self) -> Option<Report> {
+        self.response()?.ok()
+    }
+
+    /// Why the call has not come to its end.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        if let Some(Err(problem)) = self.response() {
+            return Some(problem);
+        }
+        match (self, Call::outcome(self).1?) {
+            (Self::Get(call, _), CallError::Failed(error)) if error.code == Code::NotFound => {
+                Some(Problem::NotFound(call.snapshot_id.as_str().into()))
+            }
+            // It is looked up in another way.
+            (Self::Get(..), CallError::Failed(error)) if error.code == Code::Unimplemented => None,
+            (_, error) => Some(error.into()),
+        }
+    }
+
+    /// How the response reads; `None` if it has nothing about the snapshot.
+    fn response(&self) -> Option<Result<Report, Problem>> {
+        let of = |answer: Option<Snapshot>, now| Report::new(answer, now).ok_or(Problem::NoId);
+        match self {
+            Self::Create(call, Ok(response)) => Some(of(response.snapshot.clone(), call.about)),
+            Self::Get(call, Ok(response)) => Some(of(response.snapshot.clone(), call.about)),
+            Self::List(call, Ok(page)) => {
+                let found = found(call, page)?;
+                Report::new(Some(found.clone()), call.about).map(Ok)
+            }
+            Self::CreateGroup(call, Ok(response)) => {
+                let answer = response.group_snapshot.clone();
+                Some(Report::cut(answer, &call.source_volume_ids, call.about))
+            }
+            Self::GetGroup(call, Ok(response)) => {
+                let asked = (&*call.group_snapshot_id, &*call.snapshot_ids);
+                let answer = response.group_snapshot.clone();
+                Some(Report::looked_up(answer, asked, call.about))
+            }
+            Self::Create(_, Err(_))
+            | Self::Get(_, Err(_))
+            | Self::List(_, Err(_))
+            | Self::CreateGroup(_, Err(_))
+            | Self::GetGroup(_, Err(_))
+            | Self::Delete(..)
+            | Self::DeleteGroup(..) => None,
+        }
+    }
+}
+
+/// The snapshot that the page was asked for. A driver that returns exactly one snapshot for a look-up means that one,
+/// however it spells the handle.
+fn found<'a>(
+    request: &ListSnapshotsRequest,
+    page: &'a ListSnapshotsResponse,
+) -> Option<&'a Snapshot> {
+    let snapshots = page
+        .entries
+        .iter()
+        .filter_map(|entry| entry.snapshot.as_ref());
+    let all: Vec<&Snapshot> = snapshots.collect();
+    let named = all
+        .iter()
+        .find(|one| one.snapshot_id == request.snapshot_id);
+    let whole = request.starting_token.is_empty() && page.next_token.is_empty();
+    match (named, &*all) {
+        (Some(named), _) => Some(*named),
+        (None, [alone]) if whole => Some(*alone),
+        (None, _) => None,
+    }
+}
+
+/// Drops all snapshots of a page but the one that it was asked for: a driver may list thousands.
+pub(super) fn narrow(request: &ListSnapshotsRequest, page: &mut ListSnapshotsResponse) {
+    let found = found(request, page).cloned();
+    page.entries = found
+        .into_iter()
+        .map(|one| Entry {
+            snapshot: Some(one),
+        })
+        .collect();
 }
 
 impl Problem {

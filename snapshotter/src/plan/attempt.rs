@@ -1,26 +1,31 @@
-//! One attempt on a content: its progress, as far as the API objects do not show it.
+//! One attempt on a content: a script, and the replies that it has got so far.
 //!
-//! All goals share the handling of conflicts and failures: an object that has changed, or whose last write
-//! has an unknown outcome, is read again without an event; a failure is recorded, reported, then the content
-//! backs off.
+//! A write or call that fails is the attempt's failure in the turn of its reply, so that no event passes between a
+//! failure and the note of what it waits for. A failure ends the attempt once it is reported. An object that has
+//! changed, or whose last write has an unknown outcome, is read again without an event.
 
-mod fold;
+use sidecar::controller::script;
 
-use std::sync::Arc;
-
-use tonic::Code;
-
-use super::answer::Said;
-use super::failing::{Before, Failing, GROUP_CREATION_FAILED};
+use super::View;
+use super::answer::{self, Report};
+use super::ask::Ask;
+use super::check::check;
+use super::create::create;
+use super::delete::delete;
+use super::failing::{self, Failing, GROUP_CREATION_FAILED};
 use super::goal::{Goal, deletes, goal, is_ours};
-use super::in_flight::Start;
-use super::outcome::{Failure, Finality, Problem, RpcError, Task};
+use super::in_flight::{Before, Start};
+use super::outcome::{ApiError, Failure, Problem, Task};
+use super::reactor::Snapshotter;
 use super::request::{
-    Announcement, Call, ContentWrite, Parameters, Request, Secrets, Use, Wanted, Written,
+    Announcement, Called, ContentWrite, Purpose, Reply, Request, StatusWrite, Write,
 };
-use super::secret::Loaded;
-use super::{View, check, create, delete, patch};
-use crate::model::{Content, Kind, SecretRef, Source, Text};
+use crate::model::{Content, Kind, Text};
+
+/// The requests of an attempt, with their replies.
+pub(super) type Log = script::Log<Snapshotter>;
+/// A value, or why the script stops.
+pub(super) type Flow<T> = script::Flow<T, Snapshotter, End>;
 
 /// Number of consecutive timeouts after which the failure's text has a hint.
 const OFTEN: u32 = 3;
@@ -28,70 +33,13 @@ const HINT: &str = " (the last 3 calls or more ran out of time: if the storage s
                     --timeout should be longer)";
 
 /// An attempt on one content. A crash loses it without harm.
-#[derive(Debug)]
 pub struct Attempt {
-    name: Text,
-    uid: Text,
-    kind: Kind,
-    /// The content has to be read before anything else.
-    unread: bool,
-    /// The content has to be read before the next attempt.
-    stale: bool,
-    conflicts: u8,
-    secret: Loaded,
-    parameters: Option<Arc<Parameters>>,
-    /// This process has marked the content, and has not called the driver since.
-    uncalled: bool,
-    /// This process has marked the content, and no patch that removes the mark is on its way.
-    owns_mark: bool,
-    deleted: bool,
-    said: Option<Said>,
-    /// The driver's report to an earlier attempt that could not write it.
-    untold: Option<Said>,
-    /// Writes that the API server has accepted.
-    written: Vec<Written>,
-    page: Page,
-    cannot_get: bool,
-    /// The driver's missing capability was reported.
-    warned: bool,
-    /// Number of consecutive create calls that timed out, earlier attempts included.
-    expired: u32,
-    /// Failure of the previous attempt.
-    before: Before,
+    pub(super) name: Text,
+    pub(super) uid: Text,
+    pub(super) start: Start,
+    pub(super) log: Log,
     failing: Option<Failing>,
-}
-
-#[derive(Debug)]
-enum Page {
-    Next(String, u32),
-    NoMore,
-}
-
-/// The next action of an attempt.
-pub enum Next {
-    /// Send this request.
-    Ask(Box<Request>),
-    /// Fail with this problem.
-    Fail(Task, Problem),
-    /// End.
-    End(End),
-}
-
-impl Next {
-    pub(super) fn ask(request: Request) -> Self {
-        Self::Ask(Box::new(request))
-    }
-
-    pub(super) fn call(call: Call) -> Self {
-        Self::ask(Request::Call(call))
-    }
-
-    pub(super) fn load(of: Use, secret: Option<SecretRef>) -> Self {
-        match secret {
-            Some(secret) => Self::ask(Request::Secret(Wanted { of, secret })),
-            None => Self::End(End::Done),
-        }
-    }
+    pub(super) over: Option<End>,
 }
 
 /// The outcome of an attempt.
@@ -110,7 +58,7 @@ pub enum End {
     /// The content was deleted.
     Gone,
     /// It failed: requeue after a back-off.
-    Failed(Failure),
+    Failed(Box<Failure>),
 }
 
 impl Attempt {
@@ -120,256 +68,189 @@ impl Attempt {
         Self {
             name: name.clone(),
             uid: content.uid.clone(),
-            kind: content.kind(),
-            unread: start.unread,
-            stale: false,
-            conflicts: 0,
-            secret: Loaded::NotYet,
-            parameters: start.parameters,
-            uncalled: start.uncalled,
-            owns_mark: start.owns_mark,
-            deleted: start.deleted,
-            said: None,
-            untold: start.untold,
-            written: Vec::new(),
-            page: Page::Next(String::new(), 0),
-            cannot_get: false,
-            warned: start.warned,
-            expired: start.expired,
-            before: start.before,
+            start,
+            log: Log::default(),
             failing: None,
+            over: None,
         }
     }
 
-    /// UID of its content.
-    #[must_use]
-    pub fn uid(&self) -> &Text {
-        &self.uid
-    }
-
-    /// The driver's report that the content does not have yet.
-    #[must_use]
-    pub fn said(&self) -> Option<&Said> {
-        self.said.as_ref()
-    }
-
-    /// The next request under `view`. A write that the API server has accepted is not repeated: if it does
-    /// not show in the object, the definition lacks the field or an admission webhook reverts it, and would
-    /// do so again.
-    #[must_use]
-    pub fn decide(&self, view: &View<'_>) -> Next {
-        let next = self.next(view);
-        let Next::Ask(request) = &next else {
-            return next;
-        };
-        let Request::Write(write) = &**request else {
-            return next;
-        };
-        let written = write.purpose.lasting();
-        let Some(written) = written.filter(|&written| self.has_written(written)) else {
-            return next;
-        };
-        match (&self.failing, written, &self.said) {
-            (Some(failing), _, _) => Next::End(End::Failed(failing.failure.clone())),
-            (None, Written::Report, Some(said)) if said.ready => Next::End(End::Done),
-            (None, Written::Report, _) => Next::End(End::NotReady),
-            (None, written, _) => Next::Fail(written.task(), Problem::NoEffect(written)),
+    /// The next request under `view`.
+    ///
+    /// # Errors
+    /// The outcome. A failure that is not [reported](Self::has_reported) has to be [taken in](Self::fails) first.
+    pub(super) fn decide(&mut self, view: &View<'_>) -> Result<Request, End> {
+        let request = script::next(self.script(view))?;
+        let marks = |write: &Write| matches!(write.purpose, Purpose::Content(ContentWrite::Mark));
+        if let Request::Write(write) = &request {
+            // Whatever comes of the patch: the mark may be this process's, and no call has followed it.
+            self.start.uncalled |= marks(write) && !view.content.being_created;
         }
+        Ok(request)
     }
 
-    fn next(&self, view: &View<'_>) -> Next {
-        let content = view.content;
-        if self.unread {
-            return Next::ask(Request::Get(self.name.clone()));
+    fn script(&self, view: &View<'_>) -> Flow<End> {
+        let (content, attempt) = (view.content, self);
+        let ask = Ask { attempt, view };
+        if let Err(error) = self.log.read(&self.start.in_doubt)? {
+            return Ok(ask.fails(Task::Check, Problem::Read(error.clone())));
         }
         if !is_ours(content, view.class, view.driver) {
             let class = content.class.as_ref();
             let class = class.filter(|_| is_ours(content, None, view.driver));
-            return Next::End(class.cloned().map_or(End::Done, End::Foreign));
+            return Ok(class.cloned().map_or(End::Done, End::Foreign));
         }
         let goal = goal(content);
-        if let Some(next) = self.incapable(goal, view) {
-            return next;
-        }
+        is_capable(ask, goal)?;
+        let unrecorded = self.unrecorded(content);
         if let Some(failing) = &self.failing {
             // Once the content is to be deleted, a failed creation or look-up does not matter any more.
-            let failure = &failing.failure;
-            let unknown = matches!(failure.problem, Problem::Read(_));
-            let unknown = unknown || self.unrecorded(content).is_some();
-            let outlived = goal == Goal::Delete && failure.task != Task::Delete && !unknown;
-            let request = if outlived {
-                failing.last_word(view)
+            let outlived = goal == Goal::Delete && failing.failure.task != Task::Delete;
+            if outlived && unrecorded.is_none() {
+                failing::last_word(ask, failing)?;
             } else {
-                failing.decide(view)
-            };
-            match request {
-                Some(request) => return Next::ask(request),
-                None if outlived => {}
-                None => return Next::End(End::Failed(failure.clone())),
+                failing::report(ask, failing)?;
+                return Ok(End::Failed(Box::new(failing.failure.clone())));
             }
         }
-        match goal {
-            Goal::Nothing => Next::End(End::Done),
-            Goal::Delete if let Some(said) = self.unrecorded(content) => check::report(view, said),
-            Goal::Await => Next::End(End::Awaits),
-            Goal::Unmark => Next::ask(view.patch(ContentWrite::Unmark, patch::unmark(content))),
-            Goal::Create => create::decide(self, view),
-            Goal::Check => check::decide(self, view),
-            Goal::Delete => delete::decide(self, view),
+        match (goal, unrecorded) {
+            (Goal::Delete, Some(report)) => ask.record(Task::Check, &report),
+            (Goal::Delete, None) => delete(ask),
+            (Goal::Nothing, _) => Ok(End::Done),
+            (Goal::Await, _) => Ok(End::Awaits),
+            (Goal::Unmark, _) => {
+                ask.unmark()?;
+                Ok(End::Done)
+            }
+            (Goal::Create, _) => create(ask),
+            (Goal::Check, _) => check(ask),
         }
+    }
+
+    /// The driver's report in this attempt.
+    pub(super) fn report(&self) -> Option<Report> {
+        self.log.calls().find_map(Called::report)
+    }
+
+    /// The driver's report that the content does not have, for all that is known.
+    fn unwritten(&self) -> Option<Report> {
+        let reports =
+            |write: &Write| matches!(write.purpose, Purpose::Status(StatusWrite::Report(_)));
+        let mut writes = self.log.writes();
+        let written = writes.any(|(write, result)| reports(write) && result.is_ok());
+        let report = self.report().or_else(|| self.start.unwritten.clone());
+        report.filter(|_| !written && !self.start.deleted)
     }
 
     /// The driver's report about a snapshot whose handle is not recorded: recording it comes before the
     /// deletion, or nobody deletes the snapshot.
-    fn unrecorded(&self, content: &Content) -> Option<&Said> {
-        let said = self.said.as_ref().or(self.untold.as_ref());
-        let open = content.handle().is_none() && !self.deleted;
-        said.filter(|_| open && !self.has_written(Written::Report))
+    fn unrecorded(&self, content: &Content) -> Option<Report> {
+        self.unwritten().filter(|_| content.handle().is_none())
     }
 
-    fn has_written(&self, what: Written) -> bool {
-        self.written.contains(&what)
-    }
-
-    /// The unwritten report, for the next attempt.
-    pub(super) fn untold(&self) -> Option<Said> {
-        let said = self.said.as_ref().or(self.untold.as_ref());
-        let told = self.deleted || self.has_written(Written::Report);
-        said.filter(|_| !told).cloned()
-    }
-
-    /// Ends an attempt that needs group snapshots from a driver without that capability; reports it first.
-    fn incapable(&self, goal: Goal, view: &View<'_>) -> Option<Next> {
-        if self.kind == Kind::Single || view.driver.abilities.group {
-            return None;
+    /// Takes in the reply to a request. Returns the task and problem that the attempt fails with.
+    pub(super) fn answered(&mut self, mut reply: Reply) -> Option<(Task, Problem)> {
+        if let Reply::Call(Called::List(call, Ok(page)), _) = &mut reply {
+            answer::narrow(call, page);
         }
-        let asks = match goal {
-            Goal::Create | Goal::Check => true,
-            Goal::Delete => deletes(view.content).is_some() && !self.deleted,
-            Goal::Nothing | Goal::Await | Goal::Unmark => false,
+        self.start.learn(&reply, self.failing.is_some());
+        let of_call = match &reply {
+            Reply::Call(called, _) => called.problem().map(|problem| (called.task(), problem)),
+            Reply::Get(..) | Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => None,
         };
-        if !asks {
-            return None;
-        }
-        if self.warned {
-            return Some(Next::End(End::Incapable));
-        }
-        let message = format!(
-            "CSI driver {} does not announce CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT and is not asked \
-             about group snapshots",
-            view.driver.name
-        );
-        let reason = GROUP_CREATION_FAILED;
-        Some(Next::ask(view.announce(Announcement { reason, message })))
-    }
-
-    /// Records that the attempt fails with this problem.
-    pub fn fail(&mut self, content: Option<&Content>, task: Task, problem: Problem) -> &Failure {
-        let volume = match content.and_then(|content| content.source.as_ref()) {
-            Some(Source::Volume(volume)) => Some(volume.clone()),
-            Some(Source::Volumes(volumes)) => {
-                let all: Vec<&str> = volumes.iter().map(|volume| &**volume).collect();
-                Some(format!("[{}]", all.join(" ")).into())
+        self.log.push(reply);
+        let of_write = self.log.refused();
+        let of_write = of_write.and_then(|(write, error)| match write.purpose {
+            // What is being reported is the attempt's failure, and stays it.
+            Purpose::Content(ContentWrite::Unmark) if self.failing.is_some() => None,
+            Purpose::Content(what) => Some((what.task(), Problem::Write(what, error.clone()))),
+            Purpose::Status(StatusWrite::Fail(_)) => None,
+            Purpose::Status(StatusWrite::Report(task)) => {
+                Some((task, Problem::Status(error.clone())))
             }
-            Some(Source::Snapshot(_) | Source::Group(_)) | None => None,
-        };
-        let problem = match (problem, task) {
-            (Problem::Call(error), Task::Create) => Problem::Call(self.expires(error)),
-            (problem, _) => problem,
-        };
-        let failure = Failure {
-            task,
-            kind: self.kind,
-            content: self.name.clone(),
-            volume,
-            problem,
-        };
-        let failing = Failing::new(failure, self.uncalled, &self.before);
-        &self.failing.insert(failing).failure
+            Purpose::Status(StatusWrite::Clear) => {
+                Some((Task::Delete, Problem::Status(error.clone())))
+            }
+        });
+        of_call.or(of_write)
     }
 
-    /// The failure, for the next attempt.
-    pub(super) fn failed(&self) -> Before {
+    /// Whether it fails with this, and has reported it.
+    pub(super) fn has_reported(&self, failure: &Failure) -> bool {
         let failing = self.failing.as_ref();
-        failing.map(Failing::as_before).unwrap_or_default()
+        failing.is_some_and(|failing| failing.failure == *failure)
     }
 
-    /// Counts timeouts of create calls; after several in a row the error gets a hint about `--timeout`.
-    fn expires(&mut self, mut error: RpcError) -> RpcError {
-        if error.code != Code::DeadlineExceeded {
-            self.expired = 0;
-            return error;
-        }
-        self.expired = self.expired.saturating_add(1);
-        if self.expired >= OFTEN {
+    /// It fails with this, which the next run of the script reports.
+    pub(super) fn fails(&mut self, mut failure: Failure) {
+        if let (Task::Create, Problem::Call(error)) = (failure.task, &mut failure.problem)
+            && self.start.expired >= OFTEN
+        {
             error.message.push_str(HINT);
         }
-        error
+        self.failing = Some(Failing::new(failure, self.start.uncalled));
     }
 
-    /// Number of consecutive create calls that timed out.
-    pub(super) fn expired(&self) -> u32 {
-        self.expired
+    /// The content, if the next attempt has to read it first: also after an answer that it does not exist, since another
+    /// one may have its name by now.
+    fn in_doubt(&self) -> Vec<Text> {
+        let unread = self.log.reads().filter_map(|(_, result)| result.err());
+        let unwritten = self.log.writes().filter_map(|(_, result)| result.err());
+        if unread.chain(unwritten).any(ApiError::is_not_found) {
+            return vec![self.name.clone()];
+        }
+        self.log.in_doubt(&self.start.in_doubt)
     }
 
-    pub(super) fn secrets(&self, reference: Option<&SecretRef>) -> Option<Secrets> {
-        self.secret.values(reference)
-    }
-
-    pub(super) fn parameters(&self) -> Option<&Parameters> {
-        self.parameters.as_deref()
-    }
-
-    pub(super) fn has_deleted(&self) -> bool {
-        self.deleted
-    }
-
-    pub(super) fn cannot_get(&self) -> bool {
-        self.cannot_get
-    }
-
-    pub(super) fn next_page(&self) -> Option<&str> {
-        match &self.page {
-            Page::Next(token, _) => Some(token),
-            Page::NoMore => None,
+    /// What the next attempt begins with.
+    pub(super) fn left(&self, end: &End) -> Start {
+        let start = self.start.clone();
+        let failing = self.failing.as_ref();
+        let refused = failing.is_some_and(|failing| failing.failure.is_final());
+        // The next create call may have other parameters.
+        let settled = refused || self.report().is_some_and(|report| report.ready);
+        let before = match end {
+            End::Failed(failure) => Before {
+                unanswered: failure.is_unanswered(),
+                ..start.before
+            },
+            End::Done
+            | End::NotReady
+            | End::Awaits
+            | End::Incapable
+            | End::Foreign(_)
+            | End::Gone => Before::default(),
+        };
+        Start {
+            in_doubt: self.in_doubt(),
+            parameters: start.parameters.filter(|_| !settled),
+            unwritten: self.unwritten(),
+            before,
+            ..start
         }
     }
+}
 
-    /// Whether the content has to be read before the next attempt.
-    pub(super) fn is_stale(&self) -> bool {
-        self.stale || self.unread
+/// Ends an attempt that needs group snapshots from a driver without that capability; reports it first.
+fn is_capable(ask: Ask<'_>, goal: Goal) -> Flow<()> {
+    let (driver, content) = (ask.view.driver, ask.view.content);
+    let needed = content.kind() == Kind::Group
+        && match goal {
+            Goal::Create | Goal::Check => true,
+            Goal::Delete => deletes(content).is_some() && !ask.attempt.start.deleted,
+            Goal::Nothing | Goal::Await | Goal::Unmark => false,
+        };
+    if driver.abilities.group || !needed {
+        return Ok(());
     }
-
-    /// A create call with these parameters is about to be sent; all later ones use them too.
-    pub(super) fn calls(&mut self, parameters: Parameters) -> Arc<Parameters> {
-        self.uncalled = false;
-        Arc::clone(self.parameters.get_or_insert_with(|| Arc::new(parameters)))
-    }
-
-    /// This process is about to mark the content.
-    pub(super) fn marks(&mut self) {
-        self.uncalled = true;
-    }
-
-    pub(super) fn is_warned(&self) -> bool {
-        self.warned
-    }
-
-    pub(super) fn owns_mark(&self) -> bool {
-        self.owns_mark
-    }
-
-    pub(super) fn is_uncalled(&self) -> bool {
-        self.uncalled
-    }
-
-    /// Whether the driver's last response was final: the next create call may have other parameters.
-    pub(super) fn is_settled(&self) -> bool {
-        let said = self
-            .failing
-            .as_ref()
-            .and_then(|failing| failing.failure.finality());
-        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
-        refused || self.said.as_ref().is_some_and(|said| said.ready)
-    }
+    let message = format!(
+        "CSI driver {} does not announce CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT and is not asked \
+         about group snapshots",
+        driver.name
+    );
+    ask.warn(Announcement {
+        reason: GROUP_CREATION_FAILED,
+        message: message.into(),
+    })?;
+    Err(End::Incapable.into())
 }

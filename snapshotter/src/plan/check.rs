@@ -1,112 +1,103 @@
-//! The steps that look up a snapshot which this program has not created.
+//! The script that looks up a snapshot which this program has not created.
 //!
-//! They change nothing in the storage system, and so need no mark.
+//! It changes nothing in the storage system, and so needs no mark.
 
 use csi_proto::csi::{GetSnapshotRequest, GetVolumeGroupSnapshotRequest, ListSnapshotsRequest};
+use sidecar::controller::{CallError, script};
+use tonic::Code;
 
-use super::answer::Said;
-use super::attempt::{Attempt, End, Next};
+use super::answer::Report;
+use super::ask::Ask;
+use super::attempt::{End, Flow};
 use super::outcome::{Problem, Task};
-use super::request::{Call, ContentWrite, StatusWrite, Use};
+use super::request::{Call, Called, Get};
 use super::secret::{self, Unnamed};
-use super::{Membership, View, patch, topology};
-use crate::model::{SecretRef, Source, Text};
+use super::{Membership, View};
+use crate::model::{SecretRef, Source};
 
-/// The next request.
-pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
-    let fails = |problem| Next::Fail(Task::Check, problem);
-    if let Some(said) = attempt.said() {
-        return report(view, said);
+/// Pages after which a list counts as endless.
+const PAGES: usize = 10_000;
+
+pub(super) fn check(ask: Ask<'_>) -> Flow<End> {
+    let (view, content) = (ask.view, ask.view.content);
+    if let Some(report) = ask.attempt.report() {
+        return ask.record(Task::Check, &report);
     }
-    let Some(handle) = handle(view) else {
-        return Next::End(End::Done);
+    let Some(handle) = content.handle().or(content.wished()) else {
+        return Ok(End::Done);
     };
-    let (purpose, secret) = match found_secret(view) {
-        Ok(found) => found,
-        Err(problem) => return fails(problem),
-    };
-    if let Some(Source::Group(named)) = &view.content.source {
+    let fails = |problem| ask.fails(Task::Check, problem);
+    let secret = named_secret(view).map_err(fails)?;
+    if let Some(Source::Group(named)) = &content.source {
         if named.snapshots.is_empty() {
-            return fails(Problem::NoMembers);
+            return Ok(fails(Problem::NoMembers));
         }
-        let Some(secrets) = attempt.secrets(secret.as_ref()) else {
-            return Next::load(purpose, secret);
-        };
         let request = GetVolumeGroupSnapshotRequest {
             group_snapshot_id: handle.to_string(),
             snapshot_ids: named.snapshots.iter().map(ToString::to_string).collect(),
-            secrets,
+            secrets: ask.secret(Task::Check, secret)?,
         };
-        return Next::call(Call::GetGroup(request.into()));
+        return script::call(Call::GetGroup(view.call(request)));
     }
-    let (can, settings) = (view.driver.abilities, view.settings);
-    let gets = !can.list && can.get && settings.get_snapshot && !attempt.cannot_get();
-    if !can.list && !gets {
-        return match view.member {
-            Membership::Known(member) => report(view, &Said::of_member(member, view.now)),
-            Membership::Absent => Next::End(End::NotReady),
-            Membership::Unknown => report(view, &Said::assumed(handle, view.now)),
+    let can = view.driver.abilities;
+    if can.list {
+        let Some(page) = next_page(ask) else {
+            return Ok(fails(Problem::NotFound(handle.clone())));
         };
+        let request = ListSnapshotsRequest {
+            snapshot_id: handle.to_string(),
+            starting_token: page.to_owned(),
+            secrets: ask.secret(Task::Check, secret)?,
+            ..ListSnapshotsRequest::default()
+        };
+        return script::call(Call::List(view.call(request)));
     }
-    let Some(secrets) = attempt.secrets(secret.as_ref()) else {
-        return Next::load(purpose, secret);
-    };
-    if gets {
+    if can.get && view.settings.get_snapshot && !cannot_get(ask) {
         let request = GetSnapshotRequest {
             snapshot_id: handle.to_string(),
-            secrets,
+            secrets: ask.secret(Task::Check, secret)?,
         };
-        return Next::call(Call::Get(request.into()));
+        return script::call(Call::Get(view.call(request)));
     }
-    match attempt.next_page() {
-        Some(token) => {
-            let request = ListSnapshotsRequest {
-                snapshot_id: handle.to_string(),
-                starting_token: token.to_owned(),
-                secrets,
-                ..ListSnapshotsRequest::default()
-            };
-            Next::call(Call::List(request.into()))
-        }
-        None => fails(Problem::NotFound(handle.clone())),
+    match view.member {
+        Membership::Known(member) => ask.record(Task::Check, &Report::of_member(member, view.now)),
+        Membership::Absent => Ok(End::NotReady),
+        Membership::Unknown => ask.record(Task::Check, &Report::assumed(handle, view.now)),
     }
 }
 
-/// The handle to look up: the recorded one, else the pre-provisioned one.
-pub(super) fn handle<'a>(view: &View<'a>) -> Option<&'a Text> {
-    view.content
-        .handle()
-        .or(view.content.source.as_ref()?.wished())
+/// The token of the list's next page; `None` if there is none, or the list does not end.
+fn next_page(ask: Ask<'_>) -> Option<&str> {
+    let (mut count, mut next) = (0, Some(""));
+    for called in ask.log().calls() {
+        let Called::List(call, Ok(page)) = called else {
+            continue;
+        };
+        count += 1;
+        let token = &*page.next_token;
+        let repeats = token.is_empty() || *token == *call.starting_token;
+        next = Some(token).filter(|_| !repeats && count <= PAGES);
+    }
+    next
+}
+
+/// Whether the driver lacks a call that it announces.
+fn cannot_get(ask: Ask<'_>) -> bool {
+    let called = ask.log().called::<Get>();
+    let error = called.and_then(|(_, result)| result.err());
+    matches!(error, Some(CallError::Failed(error)) if error.code == Code::Unimplemented)
 }
 
 /// The class's Secret for a pre-provisioned snapshot, the one in the annotations for a member.
-fn found_secret(view: &View<'_>) -> Result<(Use, Option<SecretRef>), Problem> {
+fn named_secret(view: &View<'_>) -> Result<Option<SecretRef>, Problem> {
     let content = view.content;
-    let found = content.source.as_ref().and_then(Source::wished);
-    if found.is_none() {
-        let secret = secret::annotated(content);
-        return match secret {
-            Ok(secret) => Ok((Use::Member, secret)),
-            Err(Unnamed) => Err(Problem::Unnamed),
-        };
+    if content.wished().is_none() {
+        return secret::annotated(content).map_err(|Unnamed| Problem::Unnamed);
     }
     let Some(named) = &content.class else {
-        return Ok((Use::List, None));
+        return Ok(None);
     };
     let class = view.class.ok_or_else(|| Problem::NoClass(named.clone()))?;
     let secret = secret::listing(content.kind(), &class.parameters, view.name);
-    Ok((Use::List, secret.map_err(Problem::Unclear)?))
-}
-
-/// Writes the driver's report.
-pub(super) fn report(view: &View<'_>, said: &Said) -> Next {
-    if let Some(topology) = topology::news(view, said) {
-        let body = patch::topology(view.content, topology);
-        return Next::ask(view.patch(ContentWrite::Topology(Task::Check), body));
-    }
-    match patch::report(view.content, said) {
-        Some(body) => Next::ask(view.patch_status(StatusWrite::Report(Task::Check), body)),
-        None if said.ready => Next::End(End::Done),
-        None => Next::End(End::NotReady),
-    }
+    secret.map_err(Problem::Unclear)
 }

@@ -1,56 +1,51 @@
-//! The steps that delete a snapshot and release its content.
+//! The script that deletes a snapshot and releases its content.
 //!
 //! Deletion cannot be undone: the script acts on the content's current policy, and keeps the
 //! content until the snapshot is deleted.
 
 use csi_proto::csi::{DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
+use sidecar::controller::script;
 
-use super::attempt::{Attempt, End, Next};
+use super::ask::Ask;
+use super::attempt::{End, Flow};
 use super::goal::deletes;
 use super::outcome::{Problem, Task};
-use super::request::{Call, ContentWrite, StatusWrite, Use};
-use super::secret::{self, Unnamed};
-use super::{View, patch};
-use crate::model::{Content, Kind, Source};
+use super::patch;
+use super::request::{Call, ContentWrite};
+use crate::model::{Content, Kind, Source, Text};
 
-/// The next request.
-pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
-    let content = view.content;
-    let deleted = attempt.has_deleted();
-    if let Some(handle) = deletes(content).filter(|_| !deleted) {
-        let secret = match secret::annotated(content) {
-            Ok(secret) => secret,
-            Err(Unnamed) => return Next::Fail(Task::Delete, Problem::Unnamed),
-        };
-        let Some(secrets) = attempt.secrets(secret.as_ref()) else {
-            return Next::load(Use::Delete, secret);
-        };
-        if content.kind() == Kind::Group {
-            let snapshot_ids = members(content);
-            if snapshot_ids.is_empty() {
-                return Next::Fail(Task::Delete, Problem::NoMembers);
-            }
-            let request = DeleteVolumeGroupSnapshotRequest {
-                group_snapshot_id: handle.to_string(),
-                snapshot_ids,
-                secrets,
-            };
-            return Next::call(Call::DeleteGroup(request.into()));
-        }
-        let request = DeleteSnapshotRequest {
-            snapshot_id: handle.to_string(),
+pub(super) fn delete(ask: Ask<'_>) -> Flow<End> {
+    let content = ask.view.content;
+    if ask.attempt.start.deleted {
+        ask.clear()?;
+    } else if let Some(handle) = deletes(content) {
+        return delete_snapshot(ask, handle);
+    }
+    let release = content.is_protected().then(|| patch::release(content));
+    ask.content(ContentWrite::Release, release)?;
+    Ok(End::Done)
+}
+
+fn delete_snapshot(ask: Ask<'_>, handle: &Text) -> Flow<End> {
+    let (view, content) = (ask.view, ask.view.content);
+    let secrets = ask.annotated_secret(Task::Delete)?;
+    if content.kind() == Kind::Single {
+        let snapshot_id = handle.to_string();
+        return script::call(Call::Delete(view.call(DeleteSnapshotRequest {
+            snapshot_id,
             secrets,
-        };
-        return Next::call(Call::Delete(request.into()));
+        })));
     }
-    if let Some(body) = patch::clear(content).filter(|_| deleted) {
-        return Next::ask(view.patch_status(StatusWrite::Clear, body));
+    let snapshot_ids = members(content);
+    if snapshot_ids.is_empty() {
+        return Ok(ask.fails(Task::Delete, Problem::NoMembers));
     }
-    if content.is_protected() {
-        Next::ask(view.patch(ContentWrite::Release, patch::release(content)))
-    } else {
-        Next::End(End::Done)
-    }
+    let request = DeleteVolumeGroupSnapshotRequest {
+        group_snapshot_id: handle.to_string(),
+        snapshot_ids,
+        secrets,
+    };
+    script::call(Call::DeleteGroup(view.call(request)))
 }
 
 /// Handles of the group's snapshots: the recorded ones, else the pre-provisioned ones.

@@ -2,171 +2,130 @@
 //!
 //! Creation and look-up share this. A failed deletion is reported in an event only.
 
-use std::sync::Arc;
-
 use sidecar::alike::alike;
+use sidecar::controller::script;
+use sidecar::visible::visible;
 
-use super::View;
-use super::outcome::{Failure, Finality, Task};
+use super::ask::Ask;
+use super::attempt::{End, Flow};
+use super::outcome::{Failure, Task};
 use super::patch;
-use super::request::{Announcement, ContentWrite, Request, StatusWrite};
+use super::request::{Announcement, ContentWrite, Purpose, StatusWrite};
 use crate::model::{Content, Kind};
 
 /// Reason of the event if a group snapshot could not be created.
 pub(super) const GROUP_CREATION_FAILED: &str = "GroupSnapshotCreationFailed";
 
-/// Failure of the previous attempt, to avoid repeated reports.
-#[derive(Clone, Debug, Default)]
-pub struct Before {
-    /// Whether the outcome of a write was unknown.
-    unanswered: bool,
-    /// The last event's message.
-    announced: Option<Arc<str>>,
-}
-
 /// A failure that is being reported.
-#[derive(Debug)]
 pub(super) struct Failing {
     pub(super) failure: Failure,
-    before: Before,
     /// No call has an unknown outcome any more: the mark is removed first.
     settled: bool,
-    /// The mark could not be removed.
-    stays_marked: bool,
-    told: Told,
-}
-
-#[derive(Debug)]
-enum Told {
-    /// Not reported yet.
-    Nothing,
-    /// Written to the status, or that failed. This event is next.
-    InStatus(Announcement),
-    /// Fully reported.
-    All,
 }
 
 impl Failing {
     /// `uncalled`: this process has marked the content, and has not called the driver since.
-    pub(super) fn new(failure: Failure, uncalled: bool, before: &Before) -> Self {
-        let said = failure.finality();
-        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
-        Self {
-            settled: refused || (uncalled && failure.is_before_the_call()),
-            failure,
-            before: before.clone(),
-            stays_marked: false,
-            told: Told::Nothing,
-        }
+    pub(super) fn new(failure: Failure, uncalled: bool) -> Self {
+        let settled = failure.is_final() || (uncalled && failure.is_before_the_call());
+        Self { failure, settled }
     }
+}
 
-    /// The failure, for the next attempt.
-    pub(super) fn as_before(&self) -> Before {
-        Before {
-            unanswered: self.failure.is_unanswered(),
-            announced: self.before.announced.clone(),
-        }
+/// Reports the failure, as far as it is not known yet.
+pub(super) fn report(ask: Ask<'_>, failing: &Failing) -> Flow<()> {
+    let (view, content, failure) = (ask.view, ask.view.content, &failing.failure);
+    if failing.settled {
+        unmark(ask, failure)?;
     }
-
-    /// Whether it is not reported: an unknown outcome of one write resolves itself soon.
-    fn is_quiet(&self) -> bool {
-        let lasts = self.before.unanswered && self.failure.is_unanswered();
-        self.failure.is_quiet() && !lasts
+    if let Some(announcement) = in_status(ask) {
+        return announce_once(ask, announcement.clone());
     }
-
-    /// Whether the previous attempt sent an event with this message.
-    fn is_known(&self, message: &str) -> bool {
-        let before = self.before.announced.as_deref();
-        before.is_some_and(|before| alike(before, message))
+    let lasts = ask.attempt.start.before.unanswered && failure.is_unanswered();
+    if failure.is_quiet() && !lasts {
+        return Ok(());
     }
-
-    /// The event with the driver's final response, if the content is to be deleted by now; it would get no
-    /// event otherwise.
-    pub(super) fn last_word(&self, view: &View<'_>) -> Option<Request> {
-        let said = self.failure.finality();
-        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
-        let announcement = match &self.told {
-            Told::InStatus(announcement) => announcement.clone(),
-            Told::Nothing if refused => self.announcement(view.content),
-            Told::Nothing | Told::All => return None,
-        };
-        let known = self.is_known(&announcement.message);
-        (!known).then(|| view.announce(announcement))
+    if failure.task == Task::Delete {
+        let announcement = of_deletion(failure);
+        return announcement.map_or(Ok(()), |announcement| ask.announce(announcement));
     }
-
-    /// Whether the mark has to be removed.
-    pub(super) fn unmarks(&self, content: &Content) -> bool {
-        self.settled && content.being_created && !self.stays_marked
+    let announcement = announcement(failure, content);
+    let status = content.status.as_ref();
+    let stored = status.and_then(|status| status.error.as_deref());
+    let known = stored.is_some_and(|stored| alike(stored, &announcement.message));
+    // A ready snapshot stays ready, even if the clean-up failed.
+    if known || content.is_ready() {
+        return Ok(());
     }
+    let body = patch::fail(content, &announcement.message, view.now);
+    let write = view.patch_status(StatusWrite::Fail(announcement), body);
+    script::write(Some(write))
+}
 
-    /// The next request; `None` once everything is reported.
-    pub(super) fn decide(&self, view: &View<'_>) -> Option<Request> {
-        let content = view.content;
-        if self.unmarks(content) {
-            return Some(view.patch(ContentWrite::Unmark, patch::unmark(content)));
-        }
-        match &self.told {
-            Told::All => None,
-            Told::InStatus(announcement) if self.is_known(&announcement.message) => None,
-            Told::InStatus(announcement) => Some(view.announce(announcement.clone())),
-            Told::Nothing if self.is_quiet() => None,
-            Told::Nothing if self.failure.task == Task::Delete => {
-                let message = self.failure.of_deletion()?;
-                let reason = match self.failure.kind {
-                    Kind::Single => "SnapshotDeleteError",
-                    Kind::Group => "GroupSnapshotDeleteError",
-                };
-                Some(view.announce(Announcement { reason, message }))
-            }
-            // A ready snapshot stays ready, even if the clean-up failed.
-            Told::Nothing if content.is_ready() => None,
-            Told::Nothing => {
-                let announcement = self.announcement(content);
-                let message = &announcement.message;
-                let status = content.status.as_ref();
-                let stored = status.and_then(|status| status.error.as_deref());
-                if stored.is_some_and(|stored| alike(stored, message)) {
-                    return None;
-                }
-                let body = patch::fail(content, message, view.now);
-                Some(view.patch_status(StatusWrite::Fail(announcement), body))
-            }
-        }
+/// The event with the driver's final response, if the content is to be deleted by now; it would get no
+/// event otherwise.
+pub(super) fn last_word(ask: Ask<'_>, failing: &Failing) -> Flow<()> {
+    let failure = &failing.failure;
+    match in_status(ask) {
+        Some(announcement) => announce_once(ask, announcement.clone()),
+        None if failure.is_final() => announce_once(ask, announcement(failure, ask.view.content)),
+        None => Ok(()),
     }
+}
 
-    fn announcement(&self, content: &Content) -> Announcement {
-        let first = self.failure.task == Task::Create && content.status.is_none();
-        let (reason, prefix) = match (self.failure.kind, first) {
-            (Kind::Single, true) => ("SnapshotCreationFailed", "Failed to create snapshot"),
-            (Kind::Single, false) => (
-                "SnapshotContentCheckandUpdateFailed",
-                "Failed to check and update snapshot content",
-            ),
-            (Kind::Group, true) => (GROUP_CREATION_FAILED, "Failed to create group snapshot"),
-            (Kind::Group, false) => (
-                "GroupSnapshotContentCheckandUpdateFailed",
-                "Failed to check and update group snapshot content",
-            ),
-        };
-        Announcement {
-            reason,
-            message: sidecar::visible::visible(&format!("{prefix}: {}", self.failure)).into_owned(),
-        }
+/// Removes the mark, unless that was tried in vain.
+fn unmark(ask: Ask<'_>, failure: &Failure) -> Flow<()> {
+    let content = ask.view.content;
+    let written = ask.log().written(&Purpose::Content(ContentWrite::Unmark));
+    let due = content.being_created && written.is_none_or(|result| result.is_ok());
+    let body = due.then(|| patch::unmark(content));
+    let write = body.map(|body| ask.view.patch(ContentWrite::Unmark, body));
+    let fails = || End::Failed(Box::new(failure.clone()));
+    ask.log().mark(write, 1, fails)
+}
+
+/// What the attempt has written to the status, or failed to write.
+fn in_status(ask: Ask<'_>) -> Option<&Announcement> {
+    let mut writes = ask.log().writes();
+    writes.find_map(|(write, _)| match &write.purpose {
+        Purpose::Status(StatusWrite::Fail(announcement)) => Some(announcement),
+        Purpose::Content(_) | Purpose::Status(StatusWrite::Report(_) | StatusWrite::Clear) => None,
+    })
+}
+
+/// Sends an event, unless this attempt or the previous one has sent one with its message.
+fn announce_once(ask: Ask<'_>, announcement: Announcement) -> Flow<()> {
+    let before = ask.attempt.start.before.announced.as_deref();
+    if before.is_some_and(|before| alike(before, &announcement.message)) {
+        return Ok(());
     }
+    ask.announce(announcement)
+}
 
-    /// The mark could not be removed.
-    pub(super) fn could_not_unmark(&mut self) {
-        self.stays_marked = true;
-    }
+fn of_deletion(failure: &Failure) -> Option<Announcement> {
+    let reason = match failure.kind {
+        Kind::Single => "SnapshotDeleteError",
+        Kind::Group => "GroupSnapshotDeleteError",
+    };
+    let message = failure.of_deletion()?.into();
+    Some(Announcement { reason, message })
+}
 
-    /// The status has the error, or could not be written.
-    pub(super) fn is_in_status(&mut self, announcement: &Announcement) {
-        self.told = Told::InStatus(announcement.clone());
-    }
-
-    /// The event is about to be sent.
-    pub(super) fn is_announced(&mut self, message: &str) {
-        self.told = Told::All;
-        self.before.announced = Some(message.into());
+fn announcement(failure: &Failure, content: &Content) -> Announcement {
+    let first = failure.task == Task::Create && content.status.is_none();
+    let (reason, prefix) = match (failure.kind, first) {
+        (Kind::Single, true) => ("SnapshotCreationFailed", "Failed to create snapshot"),
+        (Kind::Single, false) => (
+            "SnapshotContentCheckandUpdateFailed",
+            "Failed to check and update snapshot content",
+        ),
+        (Kind::Group, true) => (GROUP_CREATION_FAILED, "Failed to create group snapshot"),
+        (Kind::Group, false) => (
+            "GroupSnapshotContentCheckandUpdateFailed",
+            "Failed to check and update group snapshot content",
+        ),
+    };
+    Announcement {
+        reason,
+        message: visible(&format!("{prefix}: {failure}")).into(),
     }
 }

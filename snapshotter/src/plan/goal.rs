@@ -42,8 +42,8 @@ pub fn goal(content: &Content) -> Goal {
     let unbound = content.snapshot.uid.is_empty();
     if content.deleting {
         // An unbound VolumeSnapshot cannot mark its content as being deleted.
-        let told = content.being_deleted && (found || !content.being_created);
-        if (found && unbound) || told {
+        let announced = content.being_deleted && (found || !content.being_created);
+        if (found && unbound) || announced {
             return Goal::Delete;
         }
     }
@@ -85,7 +85,7 @@ pub fn deletes(content: &Content) -> Option<&Text> {
     if let Some(handle) = content.handle() {
         return Some(handle);
     }
-    let handle = content.source.as_ref()?.wished()?;
+    let handle = content.wished()?;
     // Without the handles of its snapshots a group cannot be deleted.
     if matches!(&content.source, Some(Source::Group(named)) if named.snapshots.is_empty()) {
         return None;

@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidecar::controller::CallError;
 use sidecar::waits::Waits;
+use tonic::Code;
 
-use super::answer::Said;
+use super::answer::Report;
 use super::attempt::{Attempt, End};
-use super::failing::Before;
-use super::outcome::RequeueTrigger;
-use super::request::Parameters;
+use super::outcome::{ApiError, RequeueTrigger};
+use super::request::{Called, ContentWrite, Parameters, Purpose, Reply};
 use crate::model::{Content, Text};
 
 /// The first wait after the driver called a request infeasible; it doubles each time.
 const INFEASIBLE: Duration = Duration::from_secs(30);
 
-/// Input of a new attempt.
+/// What an attempt knows of earlier ones, and later ones of it.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The content has to be read first.
-    pub unread: bool,
+    /// The content, if it has to be read first.
+    pub in_doubt: Vec<Text>,
     /// The parameters of this process's first create call for this content.
     pub parameters: Option<Arc<Parameters>>,
     /// This process has marked the content, and has not called the driver since.
@@ -31,13 +32,76 @@ pub struct Start {
     /// The driver has deleted the snapshot.
     pub deleted: bool,
     /// The driver's report that the content does not have yet.
-    pub untold: Option<Said>,
+    pub unwritten: Option<Report>,
     /// The driver's missing capability was reported.
     pub warned: bool,
     /// Number of consecutive create calls that timed out.
     pub expired: u32,
     /// Failure of the previous attempt.
     pub before: Before,
+}
+
+/// Failure of the previous attempt, to avoid repeated reports.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// Whether the outcome of a write was unknown.
+    pub unanswered: bool,
+    /// The last event's message.
+    pub announced: Option<Text>,
+}
+
+impl Start {
+    /// Learns from a reply what later attempts have to know. `failing`: the attempt reports its failure.
+    pub fn learn(&mut self, reply: &Reply, failing: bool) {
+        match reply {
+            Reply::Write(write, result) => {
+                if let Purpose::Content(what) = write.purpose {
+                    self.has_written(what, result.as_ref().err());
+                }
+            }
+            Reply::Event(event) if failing => {
+                self.before.announced = Some(event.announcement.message.clone());
+            }
+            Reply::Event(_) => self.warned = true,
+            Reply::Call(called, _) => self.has_called(called),
+            Reply::Get(..) | Reply::Secret(..) => {}
+        }
+    }
+
+    fn has_written(&mut self, what: ContentWrite, error: Option<&ApiError>) {
+        match (what, error) {
+            (_, Some(error)) => self.owns_mark &= !error.is_unknown(),
+            (ContentWrite::Mark, None) => self.owns_mark = true,
+            (ContentWrite::Unmark, None) => (self.owns_mark, self.uncalled) = (false, false),
+            (ContentWrite::Topology(_) | ContentWrite::Release, None) => {}
+        }
+    }
+
+    fn has_called(&mut self, called: &Called) {
+        let (parameters, error) = match called {
+            Called::Create(call, result) => (&call.parameters, result.as_ref().err()),
+            Called::CreateGroup(call, result) => (&call.parameters, result.as_ref().err()),
+            Called::Delete(_, Ok(_)) | Called::DeleteGroup(_, Ok(_)) => {
+                self.deleted = true;
+                return;
+            }
+            Called::Delete(_, Err(_))
+            | Called::DeleteGroup(_, Err(_))
+            | Called::List(..)
+            | Called::Get(..)
+            | Called::GetGroup(..) => return,
+        };
+        self.uncalled = false;
+        let first = || Arc::new(parameters.clone());
+        self.parameters.get_or_insert_with(first);
+        self.expired = match error {
+            Some(CallError::Unreachable(_)) => self.expired,
+            Some(CallError::Failed(error)) if error.code == Code::DeadlineExceeded => {
+                self.expired.saturating_add(1)
+            }
+            Some(CallError::Failed(_)) | None => 0,
+        };
+    }
 }
 
 /// State of one content.
@@ -76,18 +140,6 @@ impl InFlightState {
         }
     }
 
-    /// A create call with these parameters is about to be sent for this content.
-    pub fn calls(&mut self, name: &Text, uid: &Text, parameters: Arc<Parameters>) {
-        let start = &mut self.entry(name, uid).start;
-        start.parameters = Some(parameters);
-        start.uncalled = false;
-    }
-
-    /// This process is about to mark the content.
-    pub fn marks(&mut self, name: &Text, uid: &Text) {
-        self.entry(name, uid).start.uncalled = true;
-    }
-
     /// The content fails; this trigger requeues it before its back-off ends.
     pub fn waits(&mut self, name: &Text, uid: &Text, trigger: RequeueTrigger) {
         self.waits.forget(name);
@@ -114,36 +166,18 @@ impl InFlightState {
     /// content still exists.
     pub fn end(
         &mut self,
-        name: &Text,
-        (attempt, end): (&Attempt, &End),
+        attempt: &Attempt,
+        end: &End,
         there: bool,
         longest: Duration,
     ) -> Option<Duration> {
+        let name = &attempt.name;
         if !there {
             self.forget(name);
             return None;
         }
-        let entry = self.entry(name, attempt.uid());
-        let start = &mut entry.start;
-        start.unread = attempt.is_stale();
-        start.uncalled = attempt.is_uncalled();
-        start.owns_mark = attempt.owns_mark();
-        start.deleted = attempt.has_deleted();
-        start.untold = attempt.untold();
-        start.warned = attempt.is_warned();
-        start.expired = attempt.expired();
-        start.before = match end {
-            End::Failed(_) => attempt.failed(),
-            End::Done
-            | End::NotReady
-            | End::Awaits
-            | End::Incapable
-            | End::Foreign(_)
-            | End::Gone => Before::default(),
-        };
-        if attempt.is_settled() {
-            start.parameters = None;
-        }
+        let entry = self.entry(name, &attempt.uid);
+        entry.start = attempt.left(end);
         match end {
             End::Failed(failure) if failure.is_infeasible() => {
                 let wait = INFEASIBLE.saturating_mul(2_u32.saturating_pow(entry.infeasible));

@@ -10,7 +10,7 @@ use sidecar::snapshot::secret::Unclear;
 use tonic::Code;
 
 use super::request::{ContentWrite, Written};
-use crate::model::{Kind, SecretRef, Text};
+use crate::model::{Content, Kind, SecretRef, Source, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::{Finality, RpcError};
@@ -102,11 +102,11 @@ pub enum Problem {
     NoEffect(Written),
 }
 
-impl From<CallError> for Problem {
-    fn from(error: CallError) -> Self {
+impl From<&CallError> for Problem {
+    fn from(error: &CallError) -> Self {
         match error {
-            CallError::Failed(error) => Self::Call(error),
-            CallError::Unreachable(error) => Self::Away(error),
+            CallError::Failed(error) => Self::Call(error.clone()),
+            CallError::Unreachable(error) => Self::Away(error.clone()),
         }
     }
 }
@@ -127,6 +127,26 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The attempt on this content fails with `problem`.
+    #[must_use]
+    pub fn new(task: Task, name: &Text, content: &Content, problem: Problem) -> Self {
+        let volume = match &content.source {
+            Some(Source::Volume(volume)) => Some(volume.clone()),
+            Some(Source::Volumes(volumes)) => {
+                let all: Vec<&str> = volumes.iter().map(|volume| &**volume).collect();
+                Some(format!("[{}]", all.join(" ")).into())
+            }
+            Some(Source::Snapshot(_) | Source::Group(_)) | None => None,
+        };
+        Self {
+            task,
+            kind: content.kind(),
+            content: name.clone(),
+            volume,
+            problem,
+        }
+    }
+
     /// The trigger after which a retry need not wait for its back-off. `class`: the one that the content
     /// names.
     #[must_use]
@@ -173,6 +193,15 @@ impl Failure {
         }
     }
 
+    /// Whether the driver has no snapshot, for sure.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self.finality(),
+            Some(Finality::Final | Finality::Infeasible)
+        )
+    }
+
     /// Whether the attempt failed before the call, because an input was missing.
     #[must_use]
     pub fn is_before_the_call(&self) -> bool {
@@ -199,60 +228,25 @@ impl Failure {
         }
     }
 
-    /// The API server's error, if a write or a read failed.
-    #[must_use]
-    pub fn refused(&self) -> Option<&ApiError> {
-        match &self.problem {
-            Problem::Write(_, error) | Problem::Status(error) | Problem::Read(error) => Some(error),
-            Problem::NoClassNamed
-            | Problem::NoClass(_)
-            | Problem::ReservedKey(_)
-            | Problem::Unclear(_)
-            | Problem::Unnamed
-            | Problem::Secret(..)
-            | Problem::SecretNotText(..)
-            | Problem::Unbound
-            | Problem::Topology(_)
-            | Problem::NoMembers
-            | Problem::Call(_)
-            | Problem::Away(_)
-            | Problem::NoId
-            | Problem::Unfit(_)
-            | Problem::NotFound(_)
-            | Problem::NoEffect(_) => None,
-        }
-    }
-
     /// Whether a write had no response, or one that leaves its outcome unknown.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        match &self.problem {
-            Problem::Write(_, error) | Problem::Status(error) => error.refusal == Refusal::Unknown,
-            Problem::NoClassNamed
-            | Problem::NoClass(_)
-            | Problem::ReservedKey(_)
-            | Problem::Unclear(_)
-            | Problem::Unnamed
-            | Problem::Secret(..)
-            | Problem::SecretNotText(..)
-            | Problem::Unbound
-            | Problem::Topology(_)
-            | Problem::NoMembers
-            | Problem::Call(_)
-            | Problem::Away(_)
-            | Problem::NoId
-            | Problem::Unfit(_)
-            | Problem::NotFound(_)
-            | Problem::Read(_)
-            | Problem::NoEffect(_) => false,
+        self.write_error().is_some_and(ApiError::is_unknown)
+    }
+
+    /// The API server's error, if a write failed.
+    fn write_error(&self) -> Option<&ApiError> {
+        if let Problem::Write(_, error) | Problem::Status(error) = &self.problem {
+            return Some(error);
         }
+        None
     }
 
     /// Whether only this process is concerned, so that the snapshot's user gets no event: an unknown outcome
     /// or a conflict resolves itself soon.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.refused().is_some_and(|error| !is_lasting(error))
+        self.write_error().is_some_and(|error| !is_lasting(error))
             || matches!(self.problem, Problem::Read(_))
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 
-use super::answer::Said;
+use super::answer::Report;
 use crate::model::{Content, Kind, Member, Members};
 
 /// Value of the mark if it was already set with the usual value.
@@ -71,30 +71,30 @@ pub fn release(content: &Content) -> Value {
 
 /// Writes the driver's report; `None` if the status has it already.
 #[must_use]
-pub fn report(content: &Content, said: &Said) -> Option<Value> {
+pub fn report(content: &Content, report: &Report) -> Option<Value> {
     let (kind, nothing) = (content.kind(), crate::model::Status::default());
     let had = content.status.as_ref().unwrap_or(&nothing);
     let mut status = Map::new();
     let mut set = |field: &str, value: Value| status.insert(field.to_owned(), value);
     if had.handle.is_none() {
-        set(handle_field(kind), json!(*said.handle));
+        set(handle_field(kind), json!(*report.handle));
     }
-    if had.ready != Some(said.ready) {
-        set("readyToUse", json!(said.ready));
-        if said.ready && had.error.is_some() {
+    if had.ready != Some(report.ready) {
+        set("readyToUse", json!(report.ready));
+        if report.ready && had.error.is_some() {
             set("error", Value::Null);
         }
     }
     if had.created.is_none() {
-        set("creationTime", time(kind, said.created));
+        set("creationTime", time(kind, report.created));
     }
-    if let (None, Some(size)) = (had.size, said.size) {
+    if let (None, Some(size)) = (had.size, report.size) {
         set("restoreSize", json!(size));
     }
-    if let (None, Some(group)) = (&had.group, &said.group) {
+    if let (None, Some(group)) = (&had.group, &report.group) {
         set("volumeGroupSnapshotHandle", json!(**group));
     }
-    if let Some(members) = members(&had.members, &said.members) {
+    if let Some(members) = members(&had.members, &report.members) {
         let list: Vec<Value> = members.iter().map(member).collect();
         set("volumeSnapshotInfoList", list.into());
     }
@@ -125,17 +125,17 @@ fn text(time: Timestamp) -> String {
 
 /// The members of a group, if the report adds something to `had`: their handles stay, and an unready
 /// one may become ready.
-fn members(had: &Members, said: &Members) -> Option<Members> {
+fn members(had: &Members, report: &Members) -> Option<Members> {
     if had.is_empty() {
-        return (!said.is_empty()).then(|| said.clone());
+        return (!report.is_empty()).then(|| report.clone());
     }
     let known = had.iter().map(|had| {
-        let said = said.iter().find(|said| said.handle == had.handle);
-        match said.filter(|_| had.ready != Some(true)) {
-            Some(said) => Member {
-                created: had.created.or(said.created),
-                ready: said.ready,
-                size: had.size.or(said.size),
+        let report = report.iter().find(|report| report.handle == had.handle);
+        match report.filter(|_| had.ready != Some(true)) {
+            Some(report) => Member {
+                created: had.created.or(report.created),
+                ready: report.ready,
+                size: had.size.or(report.size),
                 ..had.clone()
             },
             None => had.clone(),

@@ -5,20 +5,19 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 use sidecar::trace::{self, Subject};
 
 use super::Settings;
-use super::attempt::{Attempt, End, Next};
+use super::attempt::{Attempt, End};
 use super::event::is_work;
 use super::goal::{Goal, goal};
 use super::in_flight::InFlightState;
-use super::outcome::{Failure, Problem, RequeueTrigger, Task};
-use super::request::{Call, ContentWrite, Parameters, Purpose, Reply, Request};
+use super::outcome::{Failure, RequeueTrigger};
+use super::request::{Reply, Request};
 use super::view::{Informers, Membership, View};
-use crate::model::{Class, Content, Source, Text};
+use crate::model::{Class, Content, Text};
 
 /// An event of an informer. `old` is the cached object before, `new` the one now; `None` if it does not
 /// exist.
@@ -48,17 +47,6 @@ pub enum Change<'a> {
     },
     /// The driver is reachable again.
     DriverBack,
-}
-
-/// An attempt on a content, as the engine holds it.
-#[derive(Debug)]
-pub struct Run {
-    name: Text,
-    /// `None` if the content does not exist.
-    attempt: Option<Attempt>,
-    /// Time of the last request's decision.
-    now: Timestamp,
-    over: Option<End>,
 }
 
 /// A log line that is due.
@@ -122,60 +110,36 @@ impl Snapshotter {
     }
 
     /// The attempt fails. Its trigger is registered before any event can be missed.
-    fn fail(
-        &mut self,
-        (name, attempt): (&Text, &mut Attempt),
-        content: Option<&Content>,
-        (task, problem): (Task, Problem),
-    ) {
-        let failure = attempt.fail(content, task, problem);
-        let class = content.and_then(|content| content.class.as_ref());
-        if let Some(trigger) = failure.trigger(class) {
-            self.in_flight.waits(name, attempt.uid(), trigger);
+    fn fail(&mut self, attempt: &mut Attempt, content: &Content, failure: Failure) {
+        if let Some(trigger) = failure.trigger(content.class.as_ref()) {
+            self.in_flight.waits(&attempt.name, &attempt.uid, trigger);
         }
+        attempt.fails(failure);
     }
 
-    /// Records in the state what has to be there before the request is sent.
-    fn note(&mut self, name: &Text, attempt: &mut Attempt, content: &Content, request: &Request) {
-        match request {
-            Request::Write(write)
-                if write.purpose == Purpose::Content(ContentWrite::Mark)
-                    && !content.being_created =>
-            {
-                attempt.marks();
-                self.in_flight.marks(name, attempt.uid());
-            }
-            Request::Call(Call::Create(call)) => self.calls(name, attempt, &call.parameters),
-            Request::Call(Call::CreateGroup(call)) => self.calls(name, attempt, &call.parameters),
-            Request::Get(_)
-            | Request::Write(_)
-            | Request::Secret(_)
-            | Request::Event(_)
-            | Request::Call(
-                Call::List(_)
-                | Call::Get(_)
-                | Call::Delete(_)
-                | Call::GetGroup(_)
-                | Call::DeleteGroup(_),
-            ) => {}
+    /// The attempt is over. What it waits for is remembered in the same turn.
+    fn over(&mut self, attempt: &mut Attempt, end: End) {
+        let trigger = match &end {
+            End::Foreign(class) => Some(RequeueTrigger::Class(class.clone())),
+            End::Incapable => Some(RequeueTrigger::Driver),
+            End::Done | End::NotReady | End::Awaits | End::Gone | End::Failed(_) => None,
+        };
+        if let Some(trigger) = trigger {
+            self.in_flight.waits(&attempt.name, &attempt.uid, trigger);
         }
-    }
-
-    fn calls(&mut self, name: &Text, attempt: &mut Attempt, parameters: &Parameters) {
-        let parameters = attempt.calls(parameters.clone());
-        self.in_flight.calls(name, attempt.uid(), parameters);
+        attempt.over = Some(end);
     }
 }
 
 /// The content of the attempt, if it still exists.
-fn known(informers: Informed<'_>, name: &Text, attempt: &Attempt) -> Option<Arc<Content>> {
-    let content = informers.content(name)?;
-    (content.uid == *attempt.uid()).then_some(content)
+fn known(informers: Informed<'_>, attempt: &Attempt) -> Option<Arc<Content>> {
+    let content = informers.content(&attempt.name)?;
+    (content.uid == attempt.uid).then_some(content)
 }
 
 /// The report about a member in its group's content.
 fn membership(content: &Content, informers: Informed<'_>) -> Membership {
-    let found = content.source.as_ref().and_then(Source::wished).is_some();
+    let found = content.wished().is_some();
     match (content.group(), content.handle()) {
         (Some(group), Some(handle)) if !found => informers.member(group, handle),
         (_, _) => Membership::Unknown,
@@ -186,7 +150,8 @@ impl Reactor for Snapshotter {
     type Key = Text;
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
-    type Attempt = Run;
+    /// `None` if the content does not exist.
+    type Attempt = Option<Attempt>;
     type Request = Request;
     type Notice = Notice;
     type Failure = Retry;
@@ -246,109 +211,97 @@ impl Reactor for Snapshotter {
         ours.then_some(subject)
     }
 
-    fn begin(&mut self, name: &Text, informers: Informed<'_>, now: Now) -> Run {
-        let content = informers.content(name);
-        let attempt = content.map(|content| {
-            let start = self.in_flight.begin(name, &content);
-            Attempt::new(name, &content, start)
-        });
-        Run {
-            name: name.clone(),
-            attempt,
-            now: now.timestamp,
-            over: None,
-        }
+    fn begin(&mut self, name: &Text, informers: Informed<'_>, _now: Now) -> Option<Attempt> {
+        let content = informers.content(name)?;
+        let start = self.in_flight.begin(name, &content);
+        Some(Attempt::new(name, &content, start))
     }
 
-    fn decide(&mut self, run: &mut Run, informers: Informed<'_>, now: Now) -> Option<Request> {
-        let attempt = run.attempt.as_mut().filter(|_| run.over.is_none())?;
+    fn decide(
+        &mut self,
+        attempt: &mut Option<Attempt>,
+        informers: Informed<'_>,
+        now: Now,
+    ) -> Option<Request> {
+        let attempt = attempt.as_mut().filter(|attempt| attempt.over.is_none())?;
         let driver = informers.driver();
+        let Some(content) = known(informers, attempt) else {
+            self.over(attempt, End::Gone);
+            return None;
+        };
+        let class = content.class.as_ref();
+        let class = class.and_then(|name| informers.class(name));
+        let member = membership(&content, informers);
         loop {
-            let Some(content) = known(informers, &run.name, attempt) else {
-                run.over = Some(End::Gone);
-                return None;
-            };
-            let class = content.class.as_ref();
-            let class = class.and_then(|name| informers.class(name));
-            let member = membership(&content, informers);
-            let next = attempt.decide(&View {
+            let name = attempt.name.clone();
+            let decided = attempt.decide(&View {
                 driver: &driver,
                 settings: &self.settings,
-                name: &run.name,
+                name: &name,
                 content: &content,
                 class: class.as_deref(),
                 member: &member,
                 now: now.timestamp,
             });
-            match next {
-                // The next decision reports the failure.
-                Next::Fail(task, problem) => {
-                    self.fail((&run.name, attempt), Some(&content), (task, problem));
+            match decided {
+                Ok(request) => return Some(request),
+                // The next run reports it.
+                Err(End::Failed(failure)) if !attempt.has_reported(&failure) => {
+                    self.fail(attempt, &content, *failure);
                 }
-                Next::End(end) => {
-                    let trigger = match &end {
-                        End::Foreign(class) => Some(RequeueTrigger::Class(class.clone())),
-                        End::Incapable => Some(RequeueTrigger::Driver),
-                        End::Done | End::NotReady | End::Awaits | End::Gone | End::Failed(_) => {
-                            None
-                        }
-                    };
-                    if let Some(trigger) = trigger {
-                        self.in_flight.waits(&run.name, attempt.uid(), trigger);
-                    }
-                    run.over = Some(end);
+                Err(end) => {
+                    self.over(attempt, end);
                     return None;
-                }
-                Next::Ask(request) => {
-                    self.note(&run.name, attempt, &content, &request);
-                    run.now = now.timestamp;
-                    return Some(*request);
                 }
             }
         }
     }
 
-    fn answered(&mut self, run: &mut Run, reply: Reply, informers: Informed<'_>) -> News {
+    fn answered(
+        &mut self,
+        attempt: &mut Option<Attempt>,
+        reply: Reply,
+        informers: Informed<'_>,
+    ) -> News {
         let mut due = News::default();
-        let Some(attempt) = &mut run.attempt else {
+        let Some(attempt) = attempt else {
             return due;
         };
-        let content = known(informers, &run.name, attempt);
-        let asked = match &reply {
-            Reply::Call(called, _) => called.looks_up().map(Text::from),
-            Reply::Get(..) | Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => None,
-        };
-        let taken = attempt.answered(reply, run.now);
-        if let (Some(said), Some(asked)) = (attempt.said(), asked)
-            && said.handle != asked
+        if let Reply::Call(called, _) = &reply
+            && let (Some(asked), Some(report)) = (called.looks_up(), called.report())
+            && *report.handle != *asked
         {
-            let (name, said) = (run.name.clone(), said.handle.clone());
-            due.notices.push(Notice::OtherHandle(name, asked, said));
+            let (name, asked) = (attempt.name.clone(), asked.into());
+            due.notices
+                .push(Notice::OtherHandle(name, asked, report.handle));
         }
-        if let Err(problem) = taken {
-            self.fail((&run.name, attempt), content.as_deref(), problem);
+        let problem = attempt.answered(reply);
+        if let (Some(content), Some((task, problem))) = (known(informers, attempt), problem) {
+            let failure = Failure::new(task, &attempt.name, &content, problem);
+            self.fail(attempt, &content, failure);
         }
         due
     }
 
-    fn end(&mut self, run: Run, informers: Informed<'_>, _now: Now) -> (Verdict<Retry>, News) {
+    fn end(
+        &mut self,
+        attempt: Option<Attempt>,
+        informers: Informed<'_>,
+        _now: Now,
+    ) -> (Verdict<Retry>, News) {
         let mut due = News::default();
-        let Run {
-            name,
-            attempt: Some(attempt),
-            over: Some(end),
-            ..
-        } = run
-        else {
+        let Some(mut attempt) = attempt else {
             return (Verdict::Done, due);
         };
-        let there = known(informers, &name, &attempt);
-        if let (End::Gone, Some(said)) = (&end, attempt.said()) {
-            let handle = said.handle.clone();
-            due.notices.push(Notice::Lost(name.clone(), handle));
+        let Some(end) = attempt.over.take() else {
+            return (Verdict::Done, due);
+        };
+        let (name, there) = (attempt.name.clone(), known(informers, &attempt).is_some());
+        if let (End::Gone, Some(report)) = (&end, attempt.report()) {
+            due.notices.push(Notice::Lost(name.clone(), report.handle));
         }
         let longest = self.settings.retry_max;
-        let wait = { &mut self.in_flight }.end(&name, (&attempt, &end), there.is_some(), longest);
+        let wait = self.in_flight.end(&attempt, &end, there, longest);
         let failure = match end {
             End::Done | End::Incapable | End::Foreign(_) | End::Gone => {
                 due.notices.push(Notice::Processed(name));
@@ -356,7 +309,7 @@ impl Reactor for Snapshotter {
             }
             End::NotReady => Retry::NotReady,
             End::Awaits => Retry::Awaits,
-            End::Failed(failure) => Retry::Failed(Box::new(failure)),
+            End::Failed(failure) => Retry::Failed(failure),
         };
         let verdict = match wait {
             Some(delay) => Verdict::After {

@@ -9,7 +9,9 @@ use csi_proto::csi::{
     DeleteVolumeGroupSnapshotRequest, GetSnapshotRequest, GetVolumeGroupSnapshotRequest,
     ListSnapshotsRequest,
 };
+use jiff::Timestamp;
 use serde_json::Value;
+use sidecar::controller;
 use sidecar::controller::request::{self, Body, Part, Patch, Requests};
 use sidecar::snapshot::{
     PARAMETER_PREFIX, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER, group,
@@ -17,7 +19,7 @@ use sidecar::snapshot::{
 
 use super::outcome::Task;
 use super::{Settings, Snapshotter, View};
-use crate::model::{Class, Content, Kind, List, SecretRef, Text};
+use crate::model::{self, Class, Content, Kind, SecretRef, Text};
 
 pub use sidecar::controller::request::Secrets;
 
@@ -37,40 +39,13 @@ pub enum Purpose {
     Status(StatusWrite),
 }
 
-impl Purpose {
-    /// The lasting effect of the write. Errors have none: each one replaces the last.
-    #[must_use]
-    pub fn lasting(&self) -> Option<Written> {
-        match self {
-            Self::Content(write) => Some(Written::Content(*write)),
-            Self::Status(StatusWrite::Report(_)) => Some(Written::Report),
-            Self::Status(StatusWrite::Clear) => Some(Written::Clear),
-            Self::Status(StatusWrite::Fail(_)) => None,
-        }
-    }
-}
-
-/// The lasting effect of a write.
+/// A write that the API server has accepted, and that should show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// The content's metadata has this.
     Content(ContentWrite),
-    /// The status has the driver's report.
-    Report,
     /// The status has no snapshot any more.
     Clear,
-}
-
-impl Written {
-    /// The task of an attempt with this write.
-    #[must_use]
-    pub fn task(self) -> Task {
-        match self {
-            Self::Content(write) => write.task(),
-            Self::Report => Task::Check,
-            Self::Clear => Task::Delete,
-        }
-    }
 }
 
 /// The purpose of a metadata patch.
@@ -98,46 +73,6 @@ impl ContentWrite {
     }
 }
 
-/// A Secret and its purpose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Its purpose.
-    pub of: Use,
-    /// Its reference.
-    pub secret: SecretRef,
-}
-
-impl AsRef<SecretRef> for Wanted {
-    fn as_ref(&self) -> &SecretRef {
-        &self.secret
-    }
-}
-
-/// The purpose of a Secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Creating a snapshot.
-    Create,
-    /// Looking up a pre-provisioned snapshot or group.
-    List,
-    /// Looking up a member of a group.
-    Member,
-    /// Deleting a snapshot.
-    Delete,
-}
-
-impl Use {
-    /// The task of an attempt that loads it.
-    #[must_use]
-    pub fn task(self) -> Task {
-        match self {
-            Self::Create => Task::Create,
-            Self::List | Self::Member => Task::Check,
-            Self::Delete => Task::Delete,
-        }
-    }
-}
-
 /// The purpose of a status patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusWrite {
@@ -155,11 +90,11 @@ pub struct Announcement {
     /// `reason`.
     pub reason: &'static str,
     /// `message`.
-    pub message: String,
+    pub message: Text,
 }
 
 /// A Warning with its content.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Name of the content.
     pub content: Text,
@@ -169,17 +104,31 @@ pub struct Event {
     pub announcement: Announcement,
 }
 
+// With the time at which it was decided on, for drivers that do not say when a snapshot was created.
 sidecar::calls! {
-    Create(CreateSnapshotRequest),
-    List(ListSnapshotsRequest),
-    Get(GetSnapshotRequest),
-    Delete(DeleteSnapshotRequest),
-    CreateGroup(CreateVolumeGroupSnapshotRequest),
-    GetGroup(GetVolumeGroupSnapshotRequest),
-    DeleteGroup(DeleteVolumeGroupSnapshotRequest),
+    Create(CreateSnapshotRequest, Timestamp),
+    List(ListSnapshotsRequest, Timestamp),
+    Get(GetSnapshotRequest, Timestamp),
+    Delete(DeleteSnapshotRequest, Timestamp),
+    CreateGroup(CreateVolumeGroupSnapshotRequest, Timestamp),
+    GetGroup(GetVolumeGroupSnapshotRequest, Timestamp),
+    DeleteGroup(DeleteVolumeGroupSnapshotRequest, Timestamp),
 }
 
+/// The call that looks up one snapshot.
+pub type Get = controller::Call<GetSnapshotRequest, Timestamp>;
+
 impl Called {
+    /// The task of an attempt with this call.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        match self {
+            Self::Create(..) | Self::CreateGroup(..) => Task::Create,
+            Self::List(..) | Self::Get(..) | Self::GetGroup(..) => Task::Check,
+            Self::Delete(..) | Self::DeleteGroup(..) => Task::Delete,
+        }
+    }
+
     /// The requested handle of a look-up; `None` for other calls.
     #[must_use]
     pub fn looks_up(&self) -> Option<&str> {
@@ -199,7 +148,7 @@ impl Requests for Snapshotter {
     type Object = Text;
     type Found = ();
     type Purpose = Purpose;
-    type Secret = Wanted;
+    type Secret = SecretRef;
     type Calls = Call;
     type Event = Event;
 }
@@ -207,33 +156,45 @@ impl Requests for Snapshotter {
 impl View<'_> {
     /// Patches the content's metadata.
     #[must_use]
-    pub fn patch(&self, what: ContentWrite, body: Value) -> Request {
-        self.write(Purpose::Content(what), Part::Main, body)
+    pub fn patch(&self, what: ContentWrite, body: Value) -> Write {
+        patch(self.name, Purpose::Content(what), body)
     }
 
     /// Patches the content's status.
     #[must_use]
-    pub fn patch_status(&self, what: StatusWrite, body: Value) -> Request {
-        self.write(Purpose::Status(what), Part::Status, body)
+    pub fn patch_status(&self, what: StatusWrite, body: Value) -> Write {
+        patch(self.name, Purpose::Status(what), body)
     }
 
-    fn write(&self, purpose: Purpose, part: Part, body: Value) -> Request {
-        Request::Write(Write {
-            purpose,
-            object: self.name.clone(),
-            uid: None,
-            body: Body::Patch(part, Patch::Merge(body)),
-        })
-    }
-
-    /// Sends a Warning.
+    /// Calls the driver.
     #[must_use]
-    pub fn announce(&self, announcement: Announcement) -> Request {
-        Request::Event(Event {
+    pub fn call<M>(&self, message: M) -> controller::Call<M, Timestamp> {
+        controller::Call::about(message, self.now)
+    }
+
+    /// A Warning on the content.
+    #[must_use]
+    pub fn event(&self, announcement: Announcement) -> Event {
+        Event {
             content: self.name.clone(),
             uid: self.content.uid.clone(),
             announcement,
-        })
+        }
+    }
+}
+
+/// A merge patch of the content of this name. Each has the resource version that it was made for.
+#[must_use]
+pub fn patch(content: &Text, purpose: Purpose, body: Value) -> Write {
+    let part = match purpose {
+        Purpose::Content(_) => Part::Main,
+        Purpose::Status(_) => Part::Status,
+    };
+    Write {
+        purpose,
+        object: content.clone(),
+        uid: None,
+        body: Body::Patch(part, Patch::Merge(body)),
     }
 }
 
@@ -321,7 +282,7 @@ pub fn create(
 #[must_use]
 pub fn create_group(
     content: &Content,
-    volumes: &List,
+    volumes: &model::List,
     (parameters, secrets): (Parameters, Secrets),
     settings: &Settings,
 ) -> CreateVolumeGroupSnapshotRequest {

@@ -6,30 +6,8 @@ use sidecar::secret;
 use sidecar::snapshot::group;
 use sidecar::snapshot::secret::Unclear;
 
-use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE, Secrets};
+use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE};
 use crate::model::{Content, Kind, Pairs, SecretRef, Text};
-
-/// The Secret of an attempt, once loaded.
-#[derive(Debug, Default)]
-pub(super) enum Loaded {
-    #[default]
-    NotYet,
-    /// Its reference and its values.
-    Values(SecretRef, Secrets),
-}
-
-impl Loaded {
-    /// The values; `None` if they have to be loaded first.
-    pub(super) fn values(&self, reference: Option<&SecretRef>) -> Option<Secrets> {
-        match (reference, self) {
-            (None, _) => Some(Secrets::new()),
-            (Some(reference), Self::Values(loaded, secrets)) if loaded == reference => {
-                Some(secrets.clone())
-            }
-            (Some(_), _) => None,
-        }
-    }
-}
 
 /// The annotations reference a Secret with an empty name or namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use csi_proto::csi::{Topology, TopologyRequirement};
 use serde::Deserialize;
 
 use super::View;
-use super::answer::Said;
+use super::answer::Report;
 use super::request::Announcement;
 use crate::model::{Content, Text};
 
@@ -99,13 +99,14 @@ pub(super) fn ignored(view: &View<'_>) -> Announcement {
             "CSI driver {} does not announce SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: the snapshot is taken \
              wherever the driver takes it",
             view.driver.name
-        ),
+        )
+        .into(),
     }
 }
 
 /// The accessible topology that still has to be written, before the snapshot becomes ready.
-pub(super) fn news<'a>(view: &View<'_>, said: &'a Said) -> Option<&'a Text> {
-    let topology = said.topology.as_ref()?;
+pub(super) fn news<'a>(view: &View<'_>, report: &'a Report) -> Option<&'a Text> {
+    let topology = report.topology.as_ref()?;
     let known = view.content.topology.as_ref();
     let known = known.and_then(|known| known.accessible.as_ref());
     (view.settings.topology && !view.content.is_ready() && known != Some(topology))

@@ -120,7 +120,7 @@ impl World {
             content.secret.is_some(),
             secrets.get("u").map(|u| &**u),
         );
-        let wished = content.source.as_ref().and_then(Source::wished);
+        let wished = content.wished();
         let (found, wished) = (wished.is_some(), wished.map(|handle| &**handle));
         let unbound = found && content.snapshot.uid.is_empty();
         if !content.deleting || !(content.being_deleted || unbound) {
@@ -243,7 +243,7 @@ impl World {
             // The report of a lookup may still be under way while the deletion is executed, which does not change the
             // content before: its version still fits. The handle is then deleted and cleared once more. A requested
             // snapshot loses its mark between the two.
-            let found = after.source.as_ref().and_then(Source::wished).is_some();
+            let found = after.wished().is_some();
             let reported_late = after.deleting && found;
             if after.is_ready() && !before.is_ready() && !reported_late {
                 self.complain(format!("called ready, and gone: {after:?}"));
@@ -268,7 +268,7 @@ impl World {
             return;
         }
         self.keep(last);
-        let wished = last.source.as_ref().and_then(Source::wished);
+        let wished = last.wished();
         let left = wished.is_some_and(|handle| self.driver.get(handle).is_some());
         let ours = !last.snapshot.uid.is_empty() || self.truth(name).found;
         if left && ours && last.policy == Policy::Delete && *last.driver == *DRIVER {

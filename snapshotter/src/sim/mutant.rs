@@ -10,14 +10,14 @@ mod hears;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sidecar::controller::request::{Body, Part, Patch};
+use sidecar::controller::request::{Body, Patch};
 use sidecar::snapshot::YES;
 
 use super::world::Faults;
 use crate::model::{Class, Content, Policy, Text};
 use crate::plan::patch;
 use crate::plan::reactor::{Change, Retry};
-use crate::plan::request::{Call, ContentWrite, Purpose, Request, StatusWrite, Write};
+use crate::plan::request::{self, Call, ContentWrite, Purpose, Request, StatusWrite};
 use crate::testing::DRIVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,26 +218,19 @@ impl Mutant {
         let Some(content) = content.filter(|_| self != Self::None) else {
             return request;
         };
-        let write = |purpose, part, body| {
-            Request::Write(Write {
-                purpose,
-                object: name.clone(),
-                uid: None,
-                body: Body::Patch(part, Patch::Merge(body)),
-            })
-        };
+        let write = |purpose, body| Request::Write(request::patch(name, purpose, body));
         match (self, request) {
             (Self::ReleasesFirst, Request::Call(Call::Delete(_) | Call::DeleteGroup(_)))
                 if content.is_protected() =>
             {
                 let purpose = Purpose::Content(ContentWrite::Release);
-                write(purpose, Part::Main, patch::release(content))
+                write(purpose, patch::release(content))
             }
             (
                 Self::ClearsFirst,
                 request @ Request::Call(Call::Delete(_) | Call::DeleteGroup(_)),
             ) => match patch::clear(content) {
-                Some(body) => write(Purpose::Status(StatusWrite::Clear), Part::Status, body),
+                Some(body) => write(Purpose::Status(StatusWrite::Clear), body),
                 None => request,
             },
             (Self::NamesAnew, Request::Call(Call::Create(mut call))) => {
@@ -257,7 +250,7 @@ impl Mutant {
                     && content.being_created =>
             {
                 let purpose = Purpose::Content(ContentWrite::Unmark);
-                write(purpose, Part::Main, patch::unmark(content))
+                write(purpose, patch::unmark(content))
             }
             (Self::LeavesMark, Request::Write(asked))
                 if asked.purpose == Purpose::Content(ContentWrite::Unmark) =>

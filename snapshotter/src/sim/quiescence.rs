@@ -4,7 +4,7 @@ use sidecar_testkit::sim::rest;
 
 use super::users::is_held;
 use super::world::{Faults, World};
-use crate::model::{Content, Kind, Policy, Source, Text};
+use crate::model::{Content, Kind, Policy, Text};
 use crate::testing::DRIVER;
 
 impl World {
@@ -106,7 +106,7 @@ impl World {
         if is_held(content) {
             return Some("is still held");
         }
-        let found = content.source.as_ref().and_then(Source::wished).is_some();
+        let found = content.wished().is_some();
         let unbound = content.snapshot.uid.is_empty();
         let told = content.being_deleted || (found && unbound);
         if content.deleting && told {
@@ -143,7 +143,7 @@ impl World {
         });
         let secret = content.secret.as_deref();
         let secretless = secret.is_some_and(|secret| !self.server.secrets.contains_key(secret));
-        let missing = match content.source.as_ref().and_then(Source::wished) {
+        let missing = match content.wished() {
             Some(handle) => !self.driver.snapshots.contains_key(handle),
             None => self.driver.picky,
         };

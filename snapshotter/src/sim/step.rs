@@ -156,13 +156,13 @@ impl World {
     /// A request arrives at the API server.
     fn arrive(&mut self, request: Request) -> State {
         let fate = self.fate();
-        if let (Request::Secret(wanted), Fate::Applied) = (&request, fate) {
-            let values = match self.server.secrets.get(&wanted.secret) {
+        if let (Request::Secret(secret), Fate::Applied) = (&request, fate) {
+            let values = match self.server.secrets.get(secret) {
                 Some(Some(values)) => Ok(values.clone()),
                 Some(None) => Err(SecretError::NotText),
                 None => Err(SecretError::Unread(refused(Refusal::NotFound))),
             };
-            return State::Answered(Reply::Secret(wanted.clone(), values), None);
+            return State::Answered(Reply::Secret(secret.clone(), values), None);
         }
         let result = match fate {
             Fate::Applied => self.apply(&request),

@@ -14,8 +14,9 @@ use sidecar::queue::exponential;
 
 use super::{NOW, Server, class, content, driver, group_content};
 use crate::model::{Class, Content, SecretRef, Text};
+use crate::plan::attempt::Attempt;
 use crate::plan::outcome::Refusal;
-use crate::plan::reactor::{Change, Notice, Run};
+use crate::plan::reactor::{Change, Notice};
 use crate::plan::{Driver, Informers, Membership, Settings, Snapshotter};
 
 pub(crate) use answers::{
@@ -296,7 +297,7 @@ impl Bench {
         self.run()
     }
 
-    fn attempt(&mut self, name: Text, mut run: Run) {
+    fn attempt(&mut self, name: Text, mut run: Option<Attempt>) {
         for _ in 0..200 {
             let now = self.moment();
             let known = self.known();
@@ -314,7 +315,7 @@ impl Bench {
         panic!("the attempt does not end: {:?}", self.trace);
     }
 
-    fn end(&mut self, name: Text, run: Run) {
+    fn end(&mut self, name: Text, run: Option<Attempt>) {
         let (known, now) = (self.known(), self.moment());
         let (verdict, due) = self.snapshotter.end(run, &known, now);
         self.notices.extend(due.notices);

@@ -134,11 +134,9 @@ impl execute::Executor<Snapshotter> for Executor {
             uid: event.uid.to_string(),
             ..Reference::default()
         };
-        let (reason, message) = (
-            event.announcement.reason,
-            event.announcement.message.clone(),
-        );
+        let announcement = &event.announcement;
+        let message = &*announcement.message;
         self.events
-            .record(&about, Severity::Warning, reason, message);
+            .record(&about, Severity::Warning, announcement.reason, message);
     }
 }

@@ -19,13 +19,13 @@ mod group;
 use std::sync::Arc;
 
 use sidecar::controller::CallError;
-use sidecar::controller::request::{Body, Part, Patch};
+use sidecar::controller::request::{Body, Patch};
 use sidecar::snapshot::CONTENT_BOUND;
 use sidecar::text::Text;
 use snapshotter::model::{Content, Kind, Policy};
 use snapshotter::plan::patch;
 use snapshotter::plan::request::{
-    Call, Called, ContentWrite, Purpose, Reply, Request, StatusWrite, Write,
+    self, Call, Called, ContentWrite, Purpose, Reply, Request, StatusWrite,
 };
 use tonic::Code;
 
@@ -267,14 +267,7 @@ impl Mutant {
         let Some(content) = content.filter(|_| self != Self::None) else {
             return request;
         };
-        let write = |what, body| {
-            Request::Write(Write {
-                purpose: Purpose::Content(what),
-                object: name.clone(),
-                uid: None,
-                body: Body::Patch(Part::Main, Patch::Merge(body)),
-            })
-        };
+        let write = |what, body| Request::Write(request::patch(name, Purpose::Content(what), body));
         match (self, request) {
             (Self::UnmarksFirst, Request::Write(asked))
                 if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))

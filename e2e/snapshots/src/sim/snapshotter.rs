@@ -243,8 +243,8 @@ impl<S: Sort> Program for Snapshotter<S> {
                 Act::Api(Request::write(S::CONTENT, write.object.clone(), write))
             }
             Decided::Event(_) => Act::Tell,
-            Decided::Secret(wanted) => {
-                let key = format!("{}/{}", wanted.secret.namespace, wanted.secret.name);
+            Decided::Secret(secret) => {
+                let key = format!("{}/{}", secret.namespace, secret.name);
                 Act::Api(Request::Read(Kind::Secret, key.into()))
             }
             Decided::Call(call) => Act::Call(match call {
@@ -269,8 +269,8 @@ impl<S: Sort> Program for Snapshotter<S> {
         match (request, came) {
             (Decided::Get(name), Ok(_)) => Reply::Get(name, Ok(())),
             (Decided::Write(write), Ok(_)) => Reply::Write(write, Ok(())),
-            (Decided::Secret(wanted), Ok(_)) => {
-                Reply::Secret(wanted, Ok([("u".to_owned(), "s".to_owned())].into()))
+            (Decided::Secret(secret), Ok(_)) => {
+                Reply::Secret(secret, Ok([("u".to_owned(), "s".to_owned())].into()))
             }
             (request, Err(failure)) => request.refused(failure.into()),
             (Decided::Call(_) | Decided::Event(_), Ok(_)) => {

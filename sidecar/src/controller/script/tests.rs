@@ -101,6 +101,7 @@ fn a_write_is_decided_anew_after_a_conflict_but_not_for_ever() {
         log.push(written("mark", Some(Refusal::Conflict)));
         assert_eq!(reads(&log, &[]).as_deref(), Some("claim"), "{conflict}");
         assert!(log.written(&"mark").is_none(), "{conflict}");
+        assert!(log.refused().is_none(), "{conflict}");
         log.push(read("claim", None));
         assert_eq!(reads(&log, &[]), None, "{conflict}");
     }
@@ -109,6 +110,9 @@ fn a_write_is_decided_anew_after_a_conflict_but_not_for_ever() {
     let refused: Vec<_> = log.writes().map(|(write, _)| write.purpose).collect();
     assert_eq!(refused, ["mark"], "the last one alone counts");
     assert!(matches!(log.written(&"mark"), Some(Err(error)) if error.is_conflict()));
+    assert!(matches!(log.refused(), Some((_, error)) if error.is_conflict()));
+    log.push(read("claim", None));
+    assert!(log.refused().is_none(), "it is not the last request");
 }
 
 #[test]

@@ -245,7 +245,6 @@ fn no_effect(
         Written::Content(ContentWrite::Unmark) => write!(out, "removed the {mark} annotation"),
         Written::Content(ContentWrite::Topology(_)) => out.write_str("written down the topology"),
         Written::Content(ContentWrite::Release) => out.write_str("removed the finalizer"),
-        Written::Report => out.write_str("written the status"),
         Written::Clear => out.write_str("cleared the status"),
     }?;
     out.write_str(

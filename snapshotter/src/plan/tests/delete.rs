@@ -301,6 +301,29 @@ fn s_101_a_finalizer_that_came_meanwhile_survives() {
     assert_eq!(*left(&bench).unwrap().finalizers, ["x/y".into()]);
 }
 
+/// The VolumeSnapshot is deleted before the failure of its creation is in the status.
+#[test]
+fn a_finalizer_that_stays_is_tried_again_after_a_back_off() {
+    let mut bench = Bench::new();
+    bench.server.put_class(&"c1".into(), None);
+    let meddle = |server: &mut Server| {
+        server.change(&"snapcontent-U1".into(), |content| {
+            (content.deleting, content.being_deleted) = (true, true);
+        });
+    };
+    bench.meddling = Some((true, Box::new(meddle)));
+    // Once more since the content has changed, then after the back-off.
+    bench.refusals.extend([(false, Refusal::Other); 2]);
+    let tried = ["F-", "refused Other"];
+    let expected = ["refused Conflict", "read"]
+        .into_iter()
+        .chain([tried; 2].concat());
+    let expected: Vec<&str> = expected.collect();
+    assert_eq!(bench.run()[1..], lines(&expected));
+    assert_eq!(bench.next(), (2, lines(&["F-"])));
+    assert!(left(&bench).is_none() && bench.rests());
+}
+
 #[test]
 fn s_103_polling_ends_when_nobody_wants_it_any_more() {
     let mut bench = Bench::new();

@@ -14,8 +14,8 @@ impl Mutant {
     /// The reply as the mutant understands it.
     pub(in crate::sim) fn hears(self, reply: Reply, record: Option<&Text>) -> Reply {
         match reply {
-            Reply::Secret(wanted, Err(_)) if self == Self::AsksWithoutSecret => {
-                Reply::Secret(wanted, Ok([].into()))
+            Reply::Secret(secret, Err(_)) if self == Self::AsksWithoutSecret => {
+                Reply::Secret(secret, Ok([].into()))
             }
             Reply::Call(called, took) => Reply::Call(self.hears_call(called, record), took),
             reply => reply,

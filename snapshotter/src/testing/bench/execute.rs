@@ -48,11 +48,10 @@ impl Bench {
                 self.trace.push(format!("E {reason}: {message}"));
                 Reply::Event(event)
             }
-            Request::Secret(wanted) => {
-                let secret = &wanted.secret;
+            Request::Secret(secret) => {
                 let text = format!("secret {}/{}", secret.namespace, secret.name);
                 self.trace.push(text);
-                let values = match self.server.secrets.get(secret) {
+                let values = match self.server.secrets.get(&secret) {
                     Some(Some(values)) => Ok(values.clone()),
                     Some(None) => Err(SecretError::NotText),
                     None => Err(SecretError::Unread(ApiError {
@@ -60,7 +59,7 @@ impl Bench {
                         refusal: Refusal::NotFound,
                     })),
                 };
-                Reply::Secret(wanted, values)
+                Reply::Secret(secret, values)
             }
             Request::Call(call) => {
                 self.meddle();
