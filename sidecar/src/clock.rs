@@ -45,11 +45,22 @@ fn total() -> Duration {
 #[cfg(test)]
 pub(crate) mod testing {
     use std::cell::Cell;
+    use std::convert::Infallible;
     use std::time::Duration;
 
     thread_local! {
         /// How long this thread believes the machine was suspended.
         pub(crate) static SUSPENDED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// Makes a paused clock advance in small steps, so that it does not race with sockets: data in the kernel does not
+    /// keep it from advancing. To be run beside the test. Limits by such a clock hold on a machine that stalls.
+    pub(crate) async fn in_small_steps() -> Infallible {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            // The kernel delivers meanwhile.
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

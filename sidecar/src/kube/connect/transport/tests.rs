@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, sleep, timeout};
 
+use crate::clock::testing::in_small_steps;
 use crate::duration::GoDuration;
 use crate::election::{Config as ElectorConfig, Elector, Fence, Timing};
 use crate::kube::connect::{ApiServer, Budget, NamedBy, Options, Source, connect};
@@ -143,8 +144,9 @@ async fn behind_proxy(directory: &Path) -> (FakeApi, Served, Proxy, Client) {
     (api, served, proxy, client)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn fs_2_a_leader_whose_connection_is_dead_keeps_its_lease() {
+    tokio::spawn(in_small_steps());
     let directory = tempfile::tempdir().unwrap();
     let (api, _served, proxy, client) = behind_proxy(directory.path()).await;
     let seconds = GoDuration::from_secs;
