@@ -100,7 +100,7 @@ async fn master_alone_and_master_over_a_file() {
 async fn fs_9_a_request_that_waited_for_its_turn_is_not_sent_without_the_lease() {
     let (api, served) = served().await;
     let mut options = by_file(&served.kubeconfig());
-    options.rate = Rate::new(1.0, 1).unwrap();
+    options.rate = Rate::new(0.01, 1).unwrap();
     let client = connect(&options, None).await.unwrap();
     let nodes: Api<Node> = Api::all(client);
     options
@@ -111,7 +111,11 @@ async fn fs_9_a_request_that_waited_for_its_turn_is_not_sent_without_the_lease()
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(api.requests().len(), 1, "it waits");
     crate::clock::testing::SUSPENDED.set(Duration::from_secs(3600));
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Its turn comes.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(101)).await;
+    tokio::time::resume();
+    tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(api.requests().len(), 1);
     assert!(!waiting.is_finished(), "nobody is told, the process ends");
 }
