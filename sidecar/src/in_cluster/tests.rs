@@ -125,10 +125,7 @@ async fn o_112_what_cannot_be_had_is_told_apart() {
     let mut named = pod.client();
     named.port = Some("tcp://10.0.0.1:443".to_owned());
     unusable(name(&named).await.unwrap_err(), "enableServiceLinks");
-    // Nobody listens there any more.
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = closed.local_addr().unwrap();
-    drop(closed);
+    let address = sidecar_testkit::free_address().parse().unwrap();
     let failure = name(&pod.at(address)).await.unwrap_err();
     assert!(matches!(failure, Failure::Away(_)), "{failure:?}");
     for (status, fault) in [

@@ -215,7 +215,7 @@ async fn o_91_samples_are_by_the_api_servers_clock() {
     lifecycle.take(vec![open(Stage::Attached, "u1", now() - 90)]);
     lifecycle.take(vec![done(Stage::Attached, "u1")]);
     let text = shown.registry.render();
-    let short = r#"stage="attached",le="5"} 1"#;
+    let short = r#"stage="attached",le="60"} 1"#;
     assert!(text.contains(short), "{text}");
 }
 
