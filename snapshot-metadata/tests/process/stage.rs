@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_proto::csi::GetMetadataAllocatedRequest as DriverRequest;
 use csi_proto::health::HealthCheckRequest;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use sidecar_testkit::api::Served;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::driver::{Part, PluginService};
+use sidecar_testkit::measure::stood_still;
 use sidecar_testkit::process::Process;
 use sidecar_testkit::{FakeApi, FakeDriver};
 use tempfile::TempDir;
@@ -394,11 +395,20 @@ pub(crate) fn blocks(from: i64, count: i64) -> Vec<(i64, i64)> {
     (from..from + count).map(|n| (n * BLOCK, BLOCK)).collect()
 }
 
-/// Asserts that the time since `began` is between `least` and `most`.
-pub(crate) fn took(began: std::time::Instant, least: Duration, most: Duration) {
-    let took = began.elapsed();
+/// Begins what [`took`] measures; standstills are known from the first call on.
+pub(crate) fn begin() -> Instant {
+    let now = Instant::now();
+    let _none_yet = stood_still(now, now);
+    Instant::now()
+}
+
+/// Asserts that the time since `began` is between `least` and `most`; the program may take longer by as much as the
+/// machine stood still.
+pub(crate) fn took(began: Instant, least: Duration, most: Duration) {
+    let now = Instant::now();
+    let (took, still) = (now - began, stood_still(began, now));
     assert!(
-        took >= least && took <= most,
-        "{took:?}, not {least:?} to {most:?}"
+        took >= least && took <= most + still,
+        "{took:?}, of which {still:?} at a standstill, not {least:?} to {most:?}"
     );
 }
