@@ -145,9 +145,9 @@ pub(super) fn terminated(cluster: &Cluster) -> Result<Verdict> {
         return Ok(unsuitable);
     }
     let held = Held::new(cluster, "ended")?;
-    let mut first = held.asked(&[BRIEF])?;
-    first.signal(Signal::TERM)?;
+    let mut first = held.asked(&["--timeout=15s"])?;
     let since = Instant::now();
+    first.signal(Signal::TERM)?;
     let code = first.exit_code(SOON)?;
     ensure!(code == 0, "exit code {code}: {}", first.tail());
     // The process waits for the call instead of cancelling it.
@@ -166,7 +166,7 @@ pub(super) fn terminated_and_answered(cluster: &Cluster) -> Result<Verdict> {
         return Ok(unsuitable);
     }
     let held = Held::new(cluster, "drained")?;
-    let mut first = held.asked(&[])?;
+    let mut first = held.asked(&["--timeout=60s"])?;
     held.scene.release(held.claim)?;
     held.scene
         .api
