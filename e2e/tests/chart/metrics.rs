@@ -10,7 +10,7 @@ use e2e::api::{Api, text};
 use e2e::chart::{self, Release};
 use e2e::cluster::Cluster;
 use e2e::controller::{
-    ATTACHER, Controller, HEALTH_MONITOR, PROVISIONER, Route, SNAPSHOT_CONTROLLER,
+    ATTACHER, Controller, HEALTH_MONITOR, LONG_LEASE, PROVISIONER, Route, SNAPSHOT_CONTROLLER,
 };
 use e2e::node::{Seat, http_get};
 use e2e::object::{self, Binding};
@@ -161,7 +161,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         let address = free_address();
         let endpoint = format!("--http-endpoint={address}");
         let mut all = vec!["--leader-election", endpoint.as_str()];
-        all.extend(flags);
+        all.extend(LONG_LEASE.iter().chain(flags));
         let namespace = [("NAMESPACE", controller.namespace())];
         if sidecar.name == ATTACHER.name {
             running.extend(standby_of_several(&controller)?);
@@ -223,6 +223,7 @@ fn of_health(cluster: &Cluster, seat: &Seat<'_>, api: &Api) -> Result<BTreeSet<S
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let flags = ["--leader-election", "--monitor-interval=1s", &endpoint];
+    let flags = [&flags[..], &LONG_LEASE].concat();
     let process = monitor.start("0", Route::Direct, &flags)?;
     let page = wait::until(SOON, "a volume is counted", || {
         let page = http_get(&address, "/metrics")?.1;
@@ -254,6 +255,7 @@ fn standby_of_several(attacher: &Controller<'_>) -> Result<Option<(Process, Stri
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let flags = ["--controllers=attacher", "--leader-election", &endpoint];
+    let flags = [&flags[..], &LONG_LEASE].concat();
     let together = attacher.of(program::all_in_one);
     let process = together.start("1", Route::Direct, &flags)?;
     Ok(Some((process, address)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
 use e2e::cluster::{Cluster, Options};
-use e2e::controller::{Controller, HEALTH_MONITOR, Route};
+use e2e::controller::{Controller, HEALTH_MONITOR, LONG_LEASE, Route};
 use e2e::node::Seat;
 use e2e::process::Process;
 use e2e::suite::{Scenario, Verdict};
@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
-const FLAGS: [&str; 4] = [
+const FLAGS: &[&str] = &[
     "--leader-election",
     "--monitor-interval=1s",
     "--list-volumes-interval=1s",
@@ -94,7 +94,8 @@ impl<'a> Scene<'a> {
     }
 
     fn start(&self) -> Result<Process> {
-        self.monitor.start("0", Route::Direct, &FLAGS)
+        let flags = [FLAGS, &LONG_LEASE].concat();
+        self.monitor.start("0", Route::Direct, &flags)
     }
 
     fn claim(&self, name: &str) -> Result<Value> {

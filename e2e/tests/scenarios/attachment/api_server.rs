@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use csi_test_driver::invariants::Options;
 use e2e::cluster::Cluster;
-use e2e::controller::{LONG_LEASE, Route};
+use e2e::controller::Route;
 use e2e::proxy::FaultProxy;
 use e2e::suite::Verdict;
 use serde_json::json;
@@ -24,7 +24,7 @@ pub(super) fn killed(cluster: &Cluster) -> Result<Verdict> {
     let [attaching, detaching, later] = volumes.as_slice() else {
         bail!("three volumes")
     };
-    let mut attacher = scene.start_attacher(&LONG_LEASE)?;
+    let mut attacher = scene.start_attacher(&[])?;
     scene.attach(detaching, "server-a")?;
     attacher.until_attached(&[detaching])?;
     scene.hold("publish", PUBLISH, attaching, "after")?;

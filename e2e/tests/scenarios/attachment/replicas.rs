@@ -11,9 +11,10 @@ use rustix::process::Signal;
 
 use super::scene::{PUBLISH, Running, SOON, Scene, exactly, skipped};
 
+/// Short enough to wait for its end, long enough for a leader on a machine that stalls.
 const TIMING: [&str; 3] = [
-    "--leader-election-lease-duration=8s",
-    "--leader-election-renew-deadline=6s",
+    "--leader-election-lease-duration=25s",
+    "--leader-election-renew-deadline=22s",
     "--leader-election-retry-period=500ms",
 ];
 

@@ -10,7 +10,7 @@ use csi_test_driver::invariants::Options;
 use e2e::api::Api;
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, Route};
+use e2e::controller::{ATTACHER, Controller, LONG_LEASE, Route};
 use e2e::deployment::Deployment;
 use e2e::process::Process;
 use e2e::requests::{AuditLog, Request, Requests};
@@ -30,7 +30,7 @@ const FLAGS: [&str; 3] = [
 ];
 
 /// A wait beyond this means that something hangs.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = Duration::from_secs(90);
 
 /// A volume that exists in the storage and in Kubernetes.
 #[derive(Debug, Clone)]
@@ -281,8 +281,10 @@ impl<'s, 'a> Running<'s, 'a> {
         route: Route,
         flags: &[&str],
     ) -> Result<Self> {
-        let mut all = vec!["--leader-election".to_owned(), "-v=2".to_owned()];
-        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        // A call that the driver holds does not time out on a machine that stalls.
+        let usual = ["--leader-election", "-v=2", "--timeout=5m"];
+        let all = [&usual[..], &LONG_LEASE, flags].concat();
+        let all: Vec<_> = all.into_iter().map(str::to_owned).collect();
         Ok(Self {
             process: launch(scene, replica, route, &all)?,
             scene,

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
-use e2e::controller::{Controller, PROVISIONER, Route};
+use e2e::controller::{Controller, LONG_LEASE, PROVISIONER, Route};
 use e2e::deployment::{NodePod, Pod};
 use e2e::process::Process;
 use e2e::suite::Verdict;
@@ -118,7 +118,9 @@ pub(super) fn block(cluster: &Cluster) -> Result<Verdict> {
     let node = scene.deployment.start_node(0, &[])?;
     let provisioner = Controller::install(cluster, PROVISIONER, &scene.deployment.controller)?;
     provisioner.until_permitted(&scene.api, "coordination.k8s.io", "leases", "create")?;
-    let mut provisioner = provisioner.start("0", Route::Direct, &["--leader-election"])?;
+    let [lease, deadline] = LONG_LEASE;
+    let flags = ["--leader-election", lease, deadline];
+    let mut provisioner = provisioner.start("0", Route::Direct, &flags)?;
     let volume = provisioned_block(&scene, &mut provisioner)?;
     let pod = object::pod("block", &node.seat.node, &object::claimed_volume("block"));
     let container = json!({

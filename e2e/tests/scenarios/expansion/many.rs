@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use e2e::cluster::Cluster;
-use e2e::controller::LONG_LEASE;
 use e2e::process::Process;
 use e2e::suite::{Verdict, say};
 use serde_json::json;
@@ -70,8 +69,7 @@ pub(super) fn api_server(cluster: &Cluster) -> Result<Verdict> {
         "id": "slow", "match": { "method": EXPAND },
         "action": { "delay": { "ms": 300 }, "at": "after" },
     }))?;
-    let flags: Vec<&str> = LONG_LEASE.iter().chain(FAST).copied().collect();
-    let mut resizer = scene.start_resizer(&flags)?;
+    let mut resizer = scene.start_resizer(FAST)?;
     grow_all(&scene, &names)?;
     e2e::wait::until_true(super::scene::LONG, "some are expanded", || {
         Ok(scene.calls()?.of(EXPAND).answered().count() >= SOME / 4)

@@ -9,7 +9,7 @@ use csi_test_driver::invariants::Options;
 use e2e::api::{Api, text};
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
-use e2e::controller::{Controller, RESIZER, Route};
+use e2e::controller::{Controller, LONG_LEASE, RESIZER, Route};
 use e2e::deployment::Deployment;
 use e2e::object::Binding;
 use e2e::process::Process;
@@ -75,14 +75,14 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn start_resizer(&self, flags: &[&str]) -> Result<Process> {
-        let mut all = vec!["--leader-election", "-v=2"];
-        all.extend(flags);
+        let all = [&["--leader-election", "-v=2"][..], &LONG_LEASE, flags].concat();
         self.resizer.start("0", Route::Direct, &all)
     }
 
     /// Starts the resizer with its usual flags, behind the fault proxy.
     pub(super) fn start_resizer_behind_proxy(&self) -> Result<Process> {
-        let flags = ["--leader-election", "-v=2"];
+        let [lease, deadline] = LONG_LEASE;
+        let flags = ["--leader-election", "-v=2", lease, deadline];
         self.resizer.start("0", Route::Proxy, &flags)
     }
 

@@ -8,7 +8,7 @@ use csi_test_driver::invariants::Options;
 use e2e::api::{Api, text};
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route};
+use e2e::controller::{ATTACHER, Controller, LONG_LEASE, PROVISIONER, RESIZER, Route};
 use e2e::deployment::{Deployment, NodePod};
 use e2e::object::Binding;
 use e2e::process::Programs;
@@ -123,10 +123,13 @@ impl<'a> Scene<'a> {
         &self,
         programs: [fn() -> Result<std::path::PathBuf>; 3],
     ) -> Result<Programs> {
-        let started = self.controllers.iter().zip(programs).map(|(it, program)| {
-            let flags = ["--leader-election", "-v=2"];
-            it.of(program).start("0", Route::Direct, &flags)
-        });
+        let [lease, deadline] = LONG_LEASE;
+        let flags = ["--leader-election", "-v=2", lease, deadline];
+        let started = self
+            .controllers
+            .iter()
+            .zip(programs)
+            .map(|(it, program)| it.of(program).start("0", Route::Direct, &flags));
         Ok(Programs::of(started.collect::<Result<_>>()?))
     }
 

@@ -9,7 +9,7 @@ use csi_test_driver::invariants::Options;
 use e2e::api::{Api, text};
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
-use e2e::controller::{Controller, PROVISIONER, Route};
+use e2e::controller::{Controller, LONG_LEASE, PROVISIONER, Route};
 use e2e::deployment::Deployment;
 use e2e::process::Process;
 use e2e::requests::{AuditLog, Request, Requests};
@@ -87,8 +87,7 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn start_replica(&self, replica: &str, flags: &[&str]) -> Result<Process> {
-        let mut all = vec!["--leader-election", "-v=2"];
-        all.extend(flags);
+        let all = [&["--leader-election", "-v=2"][..], &LONG_LEASE, flags].concat();
         self.provisioner.start(replica, Route::Direct, &all)
     }
 

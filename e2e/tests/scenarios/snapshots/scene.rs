@@ -9,7 +9,9 @@ use csi_test_driver::invariants::Options;
 use e2e::api::{Api, text};
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
-use e2e::controller::{Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER};
+use e2e::controller::{
+    Controller, LONG_LEASE, PROVISIONER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER,
+};
 use e2e::deployment::{Deployment, NodePod, Pod};
 use e2e::object::Binding;
 use e2e::process::{Process, Programs};
@@ -127,7 +129,8 @@ impl<'a> Scene<'a> {
 
     /// Starts all three programs.
     pub(super) fn start(&self) -> Result<Programs> {
-        let election = ["--leader-election"];
+        let [lease, deadline] = LONG_LEASE;
+        let election = ["--leader-election", lease, deadline];
         Ok(Programs::of(vec![
             self.start_provisioner()?,
             self.start_controller(Route::Direct, &election)?,

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
-use e2e::controller::Route;
+use e2e::controller::{LONG_LEASE, Route};
 use e2e::process::Programs;
 use e2e::program;
 use e2e::suite::Verdict;
@@ -12,7 +12,8 @@ use serde_json::json;
 use super::scene::{CLAIMS, SNAPSHOTS, Scene, skipped};
 
 fn upstreams(scene: &Scene<'_>) -> Result<Programs> {
-    let election = ["--leader-election", "-v=2"];
+    let [lease, deadline] = LONG_LEASE;
+    let election = ["--leader-election", "-v=2", lease, deadline];
     let controller = scene.controller.of(program::upstreams_snapshot_controller);
     let snapshotter = scene.snapshotter.of(program::upstreams_snapshotter);
     Ok(Programs::of(vec![
@@ -22,7 +23,8 @@ fn upstreams(scene: &Scene<'_>) -> Result<Programs> {
 }
 
 fn ours(scene: &Scene<'_>) -> Result<Programs> {
-    let election = ["--leader-election"];
+    let [lease, deadline] = LONG_LEASE;
+    let election = ["--leader-election", lease, deadline];
     Ok(Programs::of(vec![
         scene.start_controller(Route::Direct, &election)?,
         scene.start_snapshotter(Route::Direct, &election)?,
