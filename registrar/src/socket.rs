@@ -14,6 +14,9 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// Longest path of a unix socket, without the terminating zero.
 const MAX_PATH: usize = 107;
+/// How often a new process tries to bind. One that is not scheduled for a moment between the removal of the old socket
+/// and its own may find that the earlier process was quicker; see `serve::SETTLE`.
+const ATTEMPTS: u32 = 5;
 /// Leaves access to the owner only, 0700. Set before bind: changing the mode after it would leave a window.
 const UMASK: u32 = 0o077;
 
@@ -154,7 +157,7 @@ impl RegistrationSocket {
     /// The socket could not be created.
     pub fn create(path: PathBuf) -> Result<Self, SocketError> {
         clear(&path)?;
-        let (listener, identity) = bind(&path)?;
+        let (listener, identity) = bind_instead(&path)?;
         Ok(Self {
             path,
             listener,
@@ -260,6 +263,21 @@ fn clear(path: &Path) -> Result<(), SocketError> {
         }),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// Binds, and replaces the socket that an earlier process has created again meanwhile.
+fn bind_instead(path: &Path) -> Result<(UnixListener, Option<Identity>), SocketError> {
+    for _ in 1..ATTEMPTS {
+        match bind(path) {
+            Err(SocketError::Listen { source, .. })
+                if source.kind() == io::ErrorKind::AddrInUse =>
+            {
+                clear(path)?;
+            }
+            bound => return bound,
+        }
+    }
+    bind(path)
 }
 
 fn bind(path: &Path) -> Result<(UnixListener, Option<Identity>), SocketError> {

@@ -45,6 +45,15 @@ async fn a_socket_of_an_earlier_process_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_socket_that_an_earlier_process_has_created_again_meanwhile_is_replaced() {
+    let (_directory, path) = directory();
+    let earlier = RegistrationSocket::create(path.clone()).unwrap();
+    let (_listener, identity) = bind_instead(&path).unwrap();
+    assert_eq!(identity, Identity::of(&path).ok(), "R-50");
+    assert_eq!(earlier.presence().unwrap(), Presence::Foreign, "R-50");
+}
+
+#[tokio::test]
 async fn a_socket_that_is_removed_at_once_is_gone_and_no_failure() {
     let (_directory, path) = directory();
     let is_over = AtomicBool::new(false);
