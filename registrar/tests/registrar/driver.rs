@@ -99,7 +99,8 @@ impl Drop for Driver {
     }
 }
 
-/// Serves in a task that owns its connections; replaces the socket file of an earlier one.
+/// Serves in a task that owns its connections; replaces the socket file of an earlier one in one step, since the
+/// registrar creates its own again once it is away.
 fn listen<S>(socket: &Path, service: S) -> tokio::task::JoinHandle<()>
 where
     S: tower::Service<
@@ -111,8 +112,9 @@ where
         + Send
         + 'static,
 {
-    let _ = std::fs::remove_file(socket);
-    let listener = UnixListener::bind(socket).unwrap();
+    let fresh = socket.with_extension("new");
+    let listener = UnixListener::bind(&fresh).unwrap();
+    std::fs::rename(&fresh, socket).unwrap();
     tokio::spawn(async move {
         let mut peers = JoinSet::new();
         loop {

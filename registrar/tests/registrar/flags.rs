@@ -1,12 +1,12 @@
 //! Rows about flags of the process: output, exit code, no side effects.
 
 use std::process::Command;
-use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::http;
 use crate::process::{ENDPOINT, End, PROGRAM, Process, Seat};
 
+/// Waits less than the thirty seconds for which a process without a driver tries to connect.
 async fn run(args: &[&str]) -> End {
     let mut command = Command::new(PROGRAM);
     command.args(args);
@@ -31,7 +31,6 @@ async fn r_2_r_3_the_registration_path_is_required() {
         let end = run(args).await;
         end.failed_naming(&["--kubelet-registration-path"]);
         assert_eq!(end.stderr.lines().count(), 1, "{}", end.stderr);
-        assert!(end.took < Duration::from_secs(5), "did it try to connect?");
     }
 }
 
@@ -42,7 +41,6 @@ async fn r_4_r_5_the_probe_does_nothing() {
         let flags = [&["--mode=kubelet-registration-probe"], extra].concat();
         let end = seat.start(&flags).ended().await;
         end.with_code(0);
-        assert!(end.took < Duration::from_secs(5), "did it try to connect?");
         assert!(seat.is_clean());
     }
 }
@@ -51,7 +49,6 @@ async fn r_4_r_5_the_probe_does_nothing() {
 async fn r_6_two_http_addresses() {
     let end = run(&[PATH, "--health-port=9809", "--http-endpoint=:8080"]).await;
     end.failed_naming(&["--health-port", "--http-endpoint"]);
-    assert!(end.took < Duration::from_secs(5), "did it try to connect?");
 }
 
 #[tokio::test]
@@ -59,7 +56,6 @@ async fn o_114_who_has_no_client_of_the_api_server_names_the_program_that_has() 
     for taint in ["a.example.com/b:NoSchedule", "no taint"] {
         let end = run(&[PATH, &format!("--remove-taint={taint}"), "--node-name=n1"]).await;
         end.failed_naming(&["--remove-taint", "csi-node-sidecars"]);
-        assert!(end.took < Duration::from_secs(5), "did it try to connect?");
     }
 }
 

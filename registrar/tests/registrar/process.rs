@@ -50,6 +50,9 @@ impl Seat {
             format!("--csi-address={}", self.csi().display()),
             format!("--kubelet-registration-path={ENDPOINT}"),
             format!("--plugin-registration-path={}", self.directory().display()),
+            // The driver answers in the test's own thread, which may have to wait for a processor longer than the
+            // default second. The last of equal flags counts.
+            "--timeout=1m".to_owned(),
         ]);
         flags
     }
@@ -74,6 +77,11 @@ impl Seat {
         let mut process = self.start(flags);
         process.listening(&self.socket()).await;
         (driver, process)
+    }
+
+    /// Moves this file into the place of the registration socket in one step: a socket that is away is created again.
+    pub(crate) fn take_place(&self, name: &str) {
+        std::fs::rename(self.path(name), self.socket()).unwrap();
     }
 
     /// Whether the directory of the registration socket is empty.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use sidecar_testkit::FakeDriver;
@@ -54,7 +54,7 @@ async fn a_driver_that_ends_idle_connections_in_good_order_is_no_error() {
     for asked in 2..4 {
         driver.end_connections();
         until("the next connection", async || {
-            driver.calls_to("GetPluginInfo").len() == asked
+            driver.calls_to("GetPluginInfo").len() >= asked
         })
         .await;
     }
@@ -76,11 +76,12 @@ async fn fr_12_a_driver_that_drops_every_connection_is_asked_once_a_second() {
         process.log().matches("is back").count() == 2
     })
     .await;
-    let before = driver.calls();
+    let (before, begun) = (driver.calls(), Instant::now());
     // Calls are counted over this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let calls = driver.calls() - before;
-    assert!(calls <= 6, "{calls} calls in 5 s");
+    let most = begun.elapsed().as_secs() + 2;
+    assert!(u64::from(calls) <= most, "{calls} calls, not {most}");
     process.must_run();
 }
 
@@ -173,14 +174,9 @@ async fn r_50_two_instances() {
             .map(|metadata| metadata.ino())
             .ok()
     };
-    let before = inode();
     let mut second = seat.start(&[]);
-    until("the second one's socket", async || {
-        inode().is_some() && inode() != before
-    })
-    .await;
-    let socket = inode();
     first.says("not the socket of this process any more").await;
+    let socket = inode();
     first.signal(Signal::TERM);
     first.ended().await.with_code(0);
     second.must_run();
@@ -204,6 +200,8 @@ async fn the_first_of_two_instances_takes_over_when_the_second_ends() {
     second.signal(Signal::TERM);
     second.ended().await.with_code(0);
     first.says("is created again").await;
+    // It may have said so when the second one was about to bind.
+    first.listening(&seat.socket()).await;
     assert_eq!(kubelet::ask(&seat.socket()).await.name, NAME);
     first.must_run();
 }
@@ -218,6 +216,7 @@ async fn fr_12_the_first_of_two_instances_takes_over_when_the_second_is_killed()
     second.signal(Signal::KILL);
     drop(second);
     first.says("is created again").await;
+    first.listening(&seat.socket()).await;
     assert_eq!(kubelet::ask(&seat.socket()).await.name, NAME);
     first.must_run();
 }
@@ -259,9 +258,9 @@ async fn fr_6_a_directory_that_was_replaced_below_a_bind_mount_ends_the_process(
     if may_be_skipped(refused, &socket).await {
         return;
     }
+    let gone = process.elapsed();
     std::fs::remove_dir_all(&host).unwrap();
     std::fs::create_dir(&host).unwrap();
-    let gone = process.elapsed();
     process.says("cannot be created again").await;
     let end = process.ended_within(Duration::from_secs(60)).await;
     end.failed_naming(&["--plugin-registration-path", "cannot listen"]);
