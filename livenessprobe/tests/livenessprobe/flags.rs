@@ -1,7 +1,5 @@
 //! Rows about flags of the process.
 
-use std::time::Duration;
-
 use crate::process::{self, free_address, is_foreign, port, run};
 
 #[tokio::test]
@@ -44,7 +42,6 @@ async fn rows_about_flags_that_contradict_each_other() {
     ] {
         let end = run(&flags).await;
         assert_eq!(end.status.code(), Some(1), "{row}: {}", end.stderr);
-        assert!(end.took < Duration::from_secs(5), "{row}: did it connect?");
         // Upstream has another text, and only names the format.
         if !is_foreign() {
             end.failed_naming(&["--", name]);
@@ -98,7 +95,6 @@ async fn l_24_l_25_an_address_that_is_taken() {
         let driver = process::driver();
         let end = process::start(&driver, flags).ended().await;
         let last = end.with_code(code);
-        assert!(end.took < Duration::from_secs(10), "{row}");
         assert!(last.contains("listen tcp"), "{row}: {last}");
         if !is_foreign() {
             assert!(last.contains(named), "{row}: {last}");

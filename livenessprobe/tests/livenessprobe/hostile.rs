@@ -82,13 +82,13 @@ async fn whoever_speaks_no_grpc_is_not_healthy() {
     ] {
         let driver = process::driver();
         let serving = Serving::beside(&driver, &["--probe-timeout=1s"]).await;
-        serving.is_healthy().await;
+        serving.becomes_healthy().await;
         let impostor = Impostor::at(&driver.socket(), bytes, hangs_up);
         let answer = serving.health().await;
         assert_eq!(answer.status, 500, "{what}: {}", answer.body);
         drop(impostor);
         driver.start();
-        serving.is_healthy().await;
+        serving.becomes_healthy().await;
     }
 }
 
@@ -99,7 +99,8 @@ async fn requests_do_not_pile_up_connections() {
         return;
     }
     let driver = process::driver();
-    let serving = Serving::beside(&driver, &["--probe-timeout=2s"]).await;
+    // Both rounds together must be shorter than an attempt to connect, which takes twenty seconds.
+    let serving = Serving::beside(&driver, &["--probe-timeout=6s"]).await;
     let impostor = Impostor::at(&driver.socket(), b"", false);
     for _ in 0..2 {
         for answer in serving.crowd(60).await {
@@ -165,7 +166,7 @@ async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     let driver = process::driver();
     let address = process::free_address();
     let mut command = Command::new(process::program());
-    command.args(process::csi_address(&driver));
+    command.args(process::usual_flags(&driver));
     command.arg(program::flag(&format!("--http-endpoint={address}")));
     let (mut process, stderr) = Process::start_unread(command);
     process::listening(&mut process, &address).await;

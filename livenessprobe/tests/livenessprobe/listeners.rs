@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use crate::process::{
-    self, NAME, Process, Serving, csi_address, free_address, get, is_foreign, listening, port,
-    program, until,
+    self, NAME, Process, Serving, free_address, get, is_foreign, listening, port, program, until,
+    usual_flags,
 };
 
 /// Local addresses that the process listens on, as `/proc/net` writes them.
@@ -52,7 +52,7 @@ async fn l_2_l_3_the_default_is_port_9808_on_ipv4() {
     let mut command = Command::new("unshare");
     let script = "ip link set lo up || exit 99; exec \"$0\" \"$@\"";
     command.args(["--net", "sh", "-c", script, &program()]);
-    command.args(csi_address(&driver));
+    command.args(usual_flags(&driver));
     let mut process = Process::start(command);
     let listens = |process: &Process| listeners(process.id());
     let mut ended = false;

@@ -20,7 +20,7 @@ fn sample(driver: &str, code: &str, method: &str) -> String {
 #[expect(clippy::too_many_lines, reason = "one scrape, looked at whole")]
 async fn l_21_l_22_l_23_what_is_shown() {
     let driver = process::driver();
-    let serving = Serving::beside(&driver, &["--probe-timeout=1s"]).await;
+    let serving = Serving::beside(&driver, &["--probe-timeout=5s"]).await;
     for _ in 0..2 {
         serving.is_healthy().await;
     }

@@ -30,18 +30,22 @@ pub(crate) fn driver() -> FakeDriver {
 
 pub(crate) fn start(driver: &FakeDriver, flags: &[&str]) -> Process {
     let mut command = Command::new(program());
-    command.args(csi_address(driver));
+    command.args(usual_flags(driver));
     command.args(flags.iter().map(|flag| program::flag(flag)));
     Process::start(command)
 }
 
-pub(crate) fn csi_address(driver: &FakeDriver) -> Vec<String> {
+/// The flags of every start. The driver answers in the test's own thread, which may have to wait for a processor longer
+/// than the default three seconds; the last of equal flags counts.
+pub(crate) fn usual_flags(driver: &FakeDriver) -> Vec<String> {
     let first = program::FIRST.iter().map(|it| (*it).to_owned());
     let address = format!("--csi-address={}", driver.socket().display());
-    first.chain([address]).collect()
+    first
+        .chain([address, "--probe-timeout=1m".to_owned()])
+        .collect()
 }
 
-/// Runs a program without a driver to its end.
+/// Runs a program without a driver to its end. One that tries to connect has none.
 pub(crate) async fn run(flags: &[&str]) -> End {
     let mut command = Command::new(program());
     command.args(flags);
@@ -88,6 +92,14 @@ impl Serving {
     /// Asserts that the driver is healthy now.
     pub(crate) async fn is_healthy(&self) {
         Self::must_be(&self.health().await, 200, "ok");
+    }
+
+    /// Waits until the driver is healthy, with a time limit for each probe that a busy machine may exceed.
+    pub(crate) async fn becomes_healthy(&self) {
+        until("health", async || {
+            self.health().await.head_and_body() == (200, "ok")
+        })
+        .await;
     }
 
     /// Makes this number of health requests at the same time.
