@@ -17,10 +17,12 @@ use std::process::Command;
 use rustix::process::Signal;
 use sidecar_testkit::http::get;
 use sidecar_testkit::process::{Process, stay_away, until, within};
-use sidecar_testkit::{CallFault, FakeDriver, free_address};
+use sidecar_testkit::{CallFault, FakeDriver, Gate, free_address};
 
 const NAME: &str = "d.example.com";
 const ENDPOINT: &str = "/p/csi.sock";
+/// Health requests fail after three seconds by default, which a busy machine exceeds.
+const PATIENT: &str = "--probe-timeout=20s";
 
 fn program() -> &'static str {
     env!("CARGO_BIN_EXE_csi-node-sidecars")
@@ -55,7 +57,10 @@ impl Node {
             directory.path().display()
         ));
         command.arg(format!("--kubelet-registration-path={ENDPOINT}"));
-        command.arg("--http-endpoint=127.0.0.1:0").args(flags);
+        // The driver answers in the test's own thread, which may have to wait for a processor longer than the default
+        // second. The last of equal flags counts.
+        command.args(["--http-endpoint=127.0.0.1:0", "--timeout=1m"]);
+        command.args(flags);
         let process = Process::start(command);
         let line = "\"HTTP server is listening\" address=\"";
         process.says(line).await;
@@ -74,7 +79,8 @@ impl Node {
     async fn both(flags: &[String]) -> Self {
         let driver = FakeDriver::new(NAME);
         driver.start();
-        let mut node = Self::start(driver, "node-driver-registrar,livenessprobe", flags).await;
+        let flags = [&[PATIENT.to_owned()][..], flags].concat();
+        let mut node = Self::start(driver, "node-driver-registrar,livenessprobe", &flags).await;
         node.process.listening(&node.socket()).await;
         node
     }
@@ -119,6 +125,7 @@ async fn a_66_a_57_the_driver_is_registered_and_its_health_told() {
     node.says("/metrics", 200, "method_name=\"/csi.v1.Identity/Probe\"")
         .await;
     node.says("/debug/pprof/", 404, "").await;
+    node.process.says("Got the driver's name").await;
     // One connection to watch the driver and get its name, one for livenessprobe to get the name, one
     // for health.
     assert_eq!(node.driver.connections(), 3, "A-16");
@@ -140,8 +147,10 @@ async fn a_57_a_registrar_alone_answers_for_its_socket() {
     node.says("/healthz", 200, "ok").await;
     assert_eq!(node.driver.calls_to("Probe").len(), 0);
     node.says("/debug/pprof/", 200, "").await;
-    std::fs::remove_file(node.socket()).unwrap();
-    std::fs::write(node.socket(), "mine").unwrap();
+    // In one step: a socket that is away is created again.
+    let mine = node.driver.directory().join("mine");
+    std::fs::write(&mine, "mine").unwrap();
+    std::fs::rename(mine, node.socket()).unwrap();
     node.says("/healthz", 500, "is not a socket").await;
     node.says("/livez", 500, "is not a socket").await;
 }
@@ -238,6 +247,11 @@ async fn a_70_a_driver_of_another_name_is_registered_anew() {
 #[tokio::test]
 async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again() {
     let mut node = Node::both(&[]).await;
+    // A refusal is told until the registrar knows the driver's name again.
+    node.process.says("Got the driver's name").await;
+    let gate = Gate::new();
+    let held = CallFault::on("GetPluginInfo").hold(&gate);
+    let held = node.driver.fault(held);
     // The process may end the connection before it answers.
     let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
     node.process.says("The registration ended").await;
@@ -246,6 +260,8 @@ async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again()
     node.says("/readyz", 503, "a name that is taken").await;
     node.says("/registration", 503, "a name that is taken")
         .await;
+    held.remove();
+    gate.open();
     let again = async || {
         let log = node.process.log();
         log.matches("Waiting for kubelet to register").count() == 2
@@ -263,7 +279,8 @@ async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again()
 #[tokio::test]
 async fn a_101_a_driver_that_comes_late_is_waited_for_and_its_health_told() {
     let driver = FakeDriver::new(NAME);
-    let mut node = Node::start(driver, "node-driver-registrar,livenessprobe", &[]).await;
+    let flags = [PATIENT.to_owned()];
+    let mut node = Node::start(driver, "node-driver-registrar,livenessprobe", &flags).await;
     let minute = std::time::Duration::from_secs(60);
     let waits = async || {
         node.process

@@ -13,7 +13,7 @@ use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::api::fault::Fault;
 use sidecar_testkit::build::{Object as _, csinode, node};
 use sidecar_testkit::process::{Process, must_not_skip, until, within};
-use sidecar_testkit::{FakeApi, FakeDriver};
+use sidecar_testkit::{CallFault, FakeApi, FakeDriver, Gate};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -160,6 +160,8 @@ type Kept = (&'static str, fn(&mut Value), &'static str);
 type Trouble = fn(&Cluster);
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Longer than the longest pause between two checks, so that one that a busy machine delays past its end does no harm.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Waits long enough for a wrong request to show up.
 async fn pass(time: Duration) {
@@ -201,17 +203,16 @@ async fn o_101_o_105_o_116_the_taint_goes_once_kubelet_has_confirmed() {
     assert_eq!(cluster.asked(), [""; 0], "never before");
     kubelet::notify(&node.socket(), true, "").await.unwrap();
     let confirmed = Instant::now();
-    cluster.until_gone(SECOND).await;
-    assert!(confirmed.elapsed() <= SECOND);
+    cluster.until_gone(LIMIT).await;
+    let took = confirmed.elapsed();
     assert_eq!(cluster.taints(), ["a", "b"]);
-    let asked = cluster.asked();
     let expected = [
         format!("GET {CSI_NODE_PATH}"),
         format!("GET {NODE_PATH}"),
         format!("PATCH {NODE_PATH}"),
     ];
-    assert_eq!(asked, expected);
-    let patch = cluster.api.requests().pop().unwrap();
+    assert_eq!(cluster.asked()[..3], expected);
+    let patch = cluster.api.requests_to("PATCH", NODE_PATH).remove(0);
     assert_eq!(patch.content_type, "application/json-patch+json");
     let test = |path: &str, value: &str| json!({"op": "test", "path": path, "value": value});
     let body = json!([
@@ -231,7 +232,6 @@ async fn o_101_o_105_o_116_the_taint_goes_once_kubelet_has_confirmed() {
         "csi_sidecar_startup_taint_removed_total 1",
         "csi_sidecar_startup_taint_failures_total 0",
         "csi_sidecar_startup_taint_seconds_count 1",
-        "csi_sidecar_startup_taint_seconds_bucket{le=\"1\"} 1",
     ] {
         node.says("/metrics", 200, line).await;
     }
@@ -244,6 +244,21 @@ async fn o_101_o_105_o_116_the_taint_goes_once_kubelet_has_confirmed() {
         NAME,
     ] {
         assert!(line.contains(word), "{line}");
+    }
+    goes_within_a_second(&cluster, &node, took).await;
+}
+
+/// At least one of a few confirmations, of which the first took this long, has the taint gone within a second. Behind a
+/// timer each of them would take longer; a busy machine only delays some.
+async fn goes_within_a_second(cluster: &Cluster, node: &Node, took: Duration) {
+    let mut took = vec![took];
+    while took.iter().all(|it| *it > SECOND) {
+        assert!(took.len() < 5, "{took:?}");
+        cluster.taint(&[(KEY, "")]);
+        let confirmed = Instant::now();
+        node.register().await;
+        cluster.until_gone(LIMIT).await;
+        took.push(confirmed.elapsed());
     }
 }
 
@@ -259,7 +274,11 @@ async fn o_102_who_is_not_confirmed_removes_nothing() {
         let Some(mut node) = beside else {
             return;
         };
+        let gate = Gate::new();
         if is_refused {
+            // A refusal is told until the registrar knows the driver's name again.
+            let held = CallFault::on("GetPluginInfo").hold(&gate);
+            node.driver.fault(held);
             let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
         } else {
             pass(SECOND * 2).await;
@@ -275,6 +294,7 @@ async fn o_102_who_is_not_confirmed_removes_nothing() {
             (true, true) => {
                 node.process.says("The registration ended").await;
                 node.says("/readyz", 503, "a name that is taken").await;
+                gate.open();
                 pass(SECOND * 2).await;
             }
         }
@@ -318,7 +338,7 @@ async fn o_103_o_104_csinode_must_list_the_driver_and_belong_to_the_node() {
         node.says("/readyz", 200, "ok").await;
         cluster.api.remove("csinodes", "n1");
         cluster.api.insert(csinode("n1").driver(NAME, "n1").build());
-        cluster.until_gone(SECOND * 5).await;
+        cluster.until_gone(LIMIT).await;
     }
 }
 
@@ -328,7 +348,7 @@ async fn o_106_a_taint_that_is_put_in_front_meanwhile() {
     let Some(node) = cluster.beside_driver(KEY).await else {
         return;
     };
-    let gate = sidecar_testkit::Gate::new();
+    let gate = Gate::new();
     let held = cluster
         .api
         .fault(Fault::on("PATCH", NODE_PATH).times(1).hold(&gate));
@@ -336,7 +356,7 @@ async fn o_106_a_taint_that_is_put_in_front_meanwhile() {
     until("a patch", async || held.hits() == 1).await;
     cluster.taint(&[("first", ""), ("a", ""), (KEY, ""), ("b", "")]);
     gate.open();
-    cluster.until_gone(SECOND * 3).await;
+    cluster.until_gone(LIMIT).await;
     assert_eq!(cluster.taints(), ["first", "a", "b"]);
     let patches = cluster.api.requests_to("PATCH", NODE_PATH);
     let answers: Vec<_> = patches.iter().map(|it| it.status.unwrap()).collect();
@@ -358,7 +378,8 @@ async fn o_107_a_taint_that_is_put_on_late_or_put_back_goes_at_the_next_look() {
     for (removals, put_on) in [(1, 0), (2, 0), (3, 8)] {
         pass((SECOND * put_on).saturating_sub(confirmed.elapsed())).await;
         cluster.taint(&[(KEY, ""), ("a", "")]);
-        cluster.until_gone(SECOND * 10).await;
+        // `o_107_looks_go_on_for_ten_minutes` has how long that may take.
+        cluster.until_gone(LIMIT).await;
         let told = async || lines(&node, LINE) == removals;
         until("a line each time", told).await;
         let counted = format!("startup_taint_removed_total {removals}");
@@ -395,7 +416,7 @@ async fn o_108_ten_drivers_at_once() {
         nodes.push((node, account));
     }
     // All read the same list before the first one writes.
-    let gate = sidecar_testkit::Gate::new();
+    let gate = Gate::new();
     let held = cluster
         .api
         .fault(Fault::on("PATCH", NODE_PATH).times(10).hold(&gate));
@@ -407,7 +428,7 @@ async fn o_108_ten_drivers_at_once() {
     until("ten patches", async || held.hits() == 10).await;
     gate.open();
     let empty = async || cluster.taints().is_empty();
-    within(SECOND * 5, "all are gone", empty).await;
+    within(LIMIT, "all are gone", empty).await;
     let requests = cluster.api.requests();
     for name in &names {
         let bearer = format!("Bearer {name}");
@@ -430,9 +451,9 @@ async fn o_110_no_such_taint() {
         return;
     };
     node.register().await;
-    until("two looks", async || cluster.asked().len() == 4).await;
+    until("two looks", async || cluster.asked().len() >= 4).await;
     let look = [format!("GET {CSI_NODE_PATH}"), format!("GET {NODE_PATH}")];
-    assert_eq!(cluster.asked(), [&look[..], &look[..]].concat());
+    assert_eq!(cluster.asked()[..4], [&look[..], &look[..]].concat());
     assert_eq!(cluster.taints(), ["a"]);
 }
 
@@ -494,7 +515,7 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
             Allow::new("storage.k8s.io", "csinodes", "get"),
             Allow::new("", "nodes", "get,patch"),
         ]);
-        cluster.until_gone(SECOND * 10).await;
+        cluster.until_gone(LIMIT).await;
     }
 }
 
@@ -533,7 +554,7 @@ async fn o_111_a_change_that_a_policy_refuses_is_told_once_and_counted() {
         assert!(!counted.ends_with(" 0"), "{status}: {counted}");
         node.says("/readyz", 200, "ok").await;
         denied.remove();
-        cluster.until_gone(SECOND * 5).await;
+        cluster.until_gone(LIMIT).await;
     }
 }
 
@@ -580,7 +601,8 @@ async fn o_112_an_api_server_that_does_not_answer_is_asked_again() {
         )
         .unwrap();
         let gone = async || !cluster.has_ours();
-        within(SECOND * 5, row, gone).await;
+        // `o_112_an_api_server_that_returns_is_noticed` has how long that may take.
+        within(LIMIT, row, gone).await;
         node.process.says(LINE).await;
     }
 }
@@ -592,12 +614,12 @@ async fn o_113_a_driver_that_is_registered_anew_is_looked_at_anew() {
         return;
     };
     node.register().await;
-    cluster.until_gone(SECOND * 4).await;
-    // After the check at 1 s; the next one would be at 5 s.
-    pass(Duration::from_millis(1500)).await;
+    cluster.until_gone(LIMIT).await;
+    // After the check at 15 s; the next one would be 24 s later at the earliest.
+    pass(SECOND * 16).await;
     cluster.taint(&[(KEY, "")]);
     node.register().await;
-    cluster.until_gone(SECOND * 4).await;
+    cluster.until_gone(SECOND * 20).await;
     node.process.says(LINE).await;
     let counted = async || lines(&node, LINE) == 2;
     until("twice", counted).await;
@@ -611,7 +633,7 @@ async fn o_113_a_kubelet_that_has_asked_again_must_confirm_again() {
         return;
     };
     node.register().await;
-    cluster.until_gone(SECOND * 4).await;
+    cluster.until_gone(LIMIT).await;
     // The program has read the answer to its PATCH.
     let reported = async || lines(&node, LINE) == 1;
     until("once", reported).await;
@@ -626,7 +648,7 @@ async fn o_113_a_kubelet_that_has_asked_again_must_confirm_again() {
     node.says("/registration", 200, "has not confirmed since")
         .await;
     kubelet::notify(&node.socket(), true, "").await.unwrap();
-    cluster.until_gone(SECOND * 4).await;
+    cluster.until_gone(LIMIT).await;
     let counted = async || lines(&node, LINE) == 2;
     until("twice", counted).await;
 }
@@ -679,12 +701,12 @@ async fn o_115_a_token_and_an_authority_that_are_replaced_count() {
     node.register().await;
     node.process.says("The start-up taint is not removed").await;
     cluster.show_token(TOKEN);
-    cluster.until_gone(SECOND * 5).await;
+    cluster.until_gone(LIMIT).await;
     replace(&path(&cluster, "token"), b"next\n");
     cluster.api.accept_tokens(["next"]);
     cluster.taint(&[(KEY, "")]);
     node.register().await;
-    cluster.until_gone(SECOND * 5).await;
+    cluster.until_gone(LIMIT).await;
     // Another key and another certificate, which the program does not trust yet.
     cluster.served = cluster.api.serve().await;
     *server.lock().unwrap() = cluster.served.address();
@@ -694,7 +716,7 @@ async fn o_115_a_token_and_an_authority_that_are_replaced_count() {
     assert!(cluster.has_ours());
     let authority = fs::read(cluster.served.ca_file()).unwrap();
     replace(&path(&cluster, "ca.crt"), &authority);
-    cluster.until_gone(SECOND * 5).await;
+    cluster.until_gone(LIMIT).await;
     let log = node.process.log();
     assert!(!log.contains(TOKEN) && !log.contains("expired"), "{log}");
 }
