@@ -7,7 +7,7 @@ use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::Process;
 use sidecar_testkit::{CallFault, Gate};
 
-use super::stage::{ALL, PROGRAM, Stage, THREE, free_address, get, settle};
+use super::stage::{ALL, PATIENT, PROGRAM, Stage, THREE, free_address, get, settle};
 
 #[tokio::test]
 async fn a_1_the_invocation_of_the_proposal() {
@@ -123,7 +123,7 @@ async fn a_4_what_the_star_means_is_left_out_if_the_driver_cannot_do_it() {
     });
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    let running = stage.start(&["--controllers=*,-resizer", &endpoint]);
+    let running = stage.start(&["--controllers=*,-resizer", &endpoint, PATIENT]);
     stage.ask_all(0);
     stage.until_done_by(0, &["provisioner", "attacher"]).await;
     assert_eq!(get(&address, "/healthz").await, (200, "ok".to_owned()));
@@ -143,7 +143,8 @@ async fn a_6_two_names_of_one_flag() {
         for method in ["ControllerExpandVolume", "ControllerPublishVolume"] {
             stage.driver.fault(CallFault::on(method).hold(&gate));
         }
-        let running = stage.three(&[flag]);
+        // A call that has not ended in time would be made again.
+        let running = stage.three(&[flag, "--timeout=5m"]);
         for number in 0..4 {
             stage.attach(number);
             stage.expand(number);
@@ -166,6 +167,7 @@ async fn a_58_a_listener_that_old_probes_ask() {
         "--controllers=attacher,livenessprobe",
         &format!("--http-endpoint={common}"),
         &format!("--livenessprobe-http-endpoint={old}"),
+        PATIENT,
     ]);
     for address in [&common, &old] {
         assert_eq!(get(address, "/healthz").await, (200, "ok".to_owned()));

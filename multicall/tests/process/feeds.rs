@@ -11,6 +11,8 @@ use super::stage::{DRIVER, Running, Stage, free_address, get, settle};
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
+/// A call that is held must not end and be made again meanwhile.
+const HELD: &str = "--timeout=5m";
 const ADDS: &str = "workqueue_adds_total{";
 
 /// How many keys each queue was given, by queue.
@@ -68,7 +70,7 @@ async fn a_25_each_controller_is_told_of_a_claim_as_its_single_program_is() {
     let stage = Stage::new().await;
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    let running = stage.three(&[&endpoint]);
+    let running = stage.three(&[&endpoint, HELD]);
     stage.all_work(0).await;
     let together = told(&stage, &[(running.id(), address)]).await;
     running.terminated().await.well();
@@ -81,7 +83,7 @@ async fn a_25_each_controller_is_told_of_a_claim_as_its_single_program_is() {
         .zip(&addresses)
     {
         let endpoint = format!("--http-endpoint={address}");
-        singles.push((stage.single(name, &[&endpoint]), address.clone()));
+        singles.push((stage.single(name, &[&endpoint, HELD]), address.clone()));
     }
     stage.all_work(0).await;
     let programs = singles

@@ -8,7 +8,7 @@ use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::driver::ControllerRpc;
 
 use super::stage::{
-    ALL, DRIVER, Stage, free_address, get, is_together, lease_writes, settle, until_answer,
+    ALL, CALM, DRIVER, Stage, free_address, get, is_together, lease_writes, settle, until_answer,
     until_metrics,
 };
 
@@ -52,7 +52,7 @@ async fn until_slow(stage: &Stage) {
 #[tokio::test]
 async fn a_22_and_24_the_health_monitor_adds_no_list_no_watch_and_no_question() {
     let stage = stage().await;
-    let running = stage.start(&[FOUR, ELECTION[0], ELECTION[1], INTERVAL]);
+    let running = stage.start(&[&[FOUR, INTERVAL], &ELECTION[..], &CALM].concat());
     stage.all_work(1).await;
     until_slow(&stage).await;
     let watches: Vec<Request> = { stage.api.requests().into_iter() }
@@ -83,7 +83,7 @@ async fn a_22_and_24_the_health_monitor_adds_no_list_no_watch_and_no_question() 
 #[tokio::test]
 async fn a_34_and_43_its_lease_is_the_last_one_taken_and_the_first_one_given_back() {
     let stage = stage().await;
-    let running = stage.start(&[FOUR, ELECTION[0], ELECTION[1], INTERVAL]);
+    let running = stage.start(&[&[FOUR, INTERVAL], &ELECTION[..], &CALM].concat());
     stage.until_held(&["health-monitor"], is_together).await;
     stage.until_held(&ALL, is_together).await;
     until_slow(&stage).await;
@@ -106,6 +106,8 @@ async fn a_39_and_55_without_its_lease_it_counts_no_volumes_and_the_others_work_
         FOUR,
         ELECTION[0],
         ELECTION[1],
+        CALM[0],
+        CALM[1],
         INTERVAL,
         "--leader-election-retry-period=500ms",
         &format!("--http-endpoint={address}"),
@@ -215,6 +217,8 @@ async fn a_19_led_anew_without_health_it_asks_again_once_the_driver_has_it() {
         "--controllers=*,-snapshotter",
         ELECTION[0],
         ELECTION[1],
+        CALM[0],
+        CALM[1],
         INTERVAL,
         "--leader-election-retry-period=500ms",
     ]);

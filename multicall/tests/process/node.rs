@@ -5,9 +5,10 @@ mod kubelet;
 
 use sidecar_testkit::build::Object;
 use sidecar_testkit::driver::{ControllerRpc, PluginService};
+use sidecar_testkit::process::until;
 use sidecar_testkit::{CallFault, Gate, build};
 
-use super::stage::{DRIVER, Stage, free_address, get, is_provisioned};
+use super::stage::{DRIVER, PATIENT, Stage, free_address, get, is_provisioned};
 
 /// A driver that creates volumes on its own node.
 async fn stage() -> Stage {
@@ -46,10 +47,11 @@ async fn a_72_the_registrar_beside_the_provisioner_of_a_node() {
         "--kubelet-registration-path=/p/csi.sock",
         &format!("--plugin-registration-path={}", directory.path().display()),
         &format!("--http-endpoint={address}"),
+        PATIENT,
     ];
     let running = stage.start_in(&arguments, &[("NODE_NAME", "here")]);
     let socket = directory.path().join(format!("{DRIVER}-reg.sock"));
-    stage.until("the socket", || socket.exists()).await;
+    until("the socket", async || socket.exists()).await;
     assert_eq!(get(&address, "/healthz").await, (200, "ok".to_owned()));
     assert_eq!(get(&address, "/livez").await.0, 200);
     let (status, text) = get(&address, "/readyz").await;
@@ -101,10 +103,15 @@ async fn a_104_who_is_refused_by_kubelet_works_on_and_asks_again() {
         "--provisioner-node-deployment",
         "--kubelet-registration-path=/p/csi.sock",
         &format!("--plugin-registration-path={}", directory.path().display()),
+        PATIENT,
     ];
     let running = stage.start_in(&arguments, &[("NODE_NAME", "here")]);
     let socket = directory.path().join(format!("{DRIVER}-reg.sock"));
-    stage.until("the socket", || socket.exists()).await;
+    until("the socket", async || socket.exists()).await;
+    // A refusal is told until the registrar knows the driver's name again.
+    let gate = Gate::new();
+    let held = CallFault::on("GetPluginInfo").hold(&gate);
+    let held = stage.driver.fault(held);
     // The process may end before it answers.
     let _ = kubelet::notify(&socket, false, "a name that is taken").await;
     running.logs("a name that is taken").await;
@@ -115,6 +122,8 @@ async fn a_104_who_is_refused_by_kubelet_works_on_and_asks_again() {
     );
     assert_eq!(get(&address, "/healthz").await, (200, "ok".to_owned()));
     assert_eq!(get(&address, "/livez").await, (200, "ok".to_owned()));
+    held.remove();
+    gate.open();
     provision_here(&stage, 0);
     stage.until("a volume", || is_provisioned(&stage, 0)).await;
     running

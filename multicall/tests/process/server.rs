@@ -10,7 +10,9 @@ use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault, Gate};
 use tokio::time::Instant;
 
-use super::stage::{ALL, Stage, THREE, free_address, get, is_together, settle, until_metrics};
+use super::stage::{
+    ALL, CALM, PATIENT, Stage, THREE, free_address, get, is_together, settle, until_metrics,
+};
 
 /// Number of TCP connections of a process.
 fn connections(process: u32) -> usize {
@@ -256,7 +258,8 @@ async fn o_67_one_build_for_all_controllers() {
 #[tokio::test]
 async fn o_55_one_port_with_tls_for_all_controllers() {
     let stage = Stage::new().await;
-    let secured = Secured::start(&stage, &[THREE, ELECTION[0], ELECTION[1]]).await;
+    let arguments = [&[THREE], &ELECTION[..], &CALM].concat();
+    let secured = Secured::start(&stage, &arguments).await;
     stage.until_held(&ALL, is_together).await;
     assert_eq!(secured.running.listeners(), 2);
     let mut text = String::new();
@@ -288,6 +291,7 @@ async fn a_57_and_64_the_process_says_what_it_is_ready_for() {
     let running = stage.start(&[
         "--controllers=provisioner,resizer,livenessprobe",
         &format!("--http-endpoint={address}"),
+        PATIENT,
     ]);
     running
         .logs("Controller switched off: it cannot work with this driver")

@@ -1,13 +1,18 @@
 //! Rows: logs and metrics by controller.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sidecar_testkit::controller::PATIENCE;
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
+use tokio::time::sleep;
 use tonic::Code;
 
-use super::stage::{ALL, DRIVER, Stage, free_address, get, is_together, provision, settle};
+use super::stage::{
+    ALL, DRIVER, Stage, free_address, get, is_together, provision, settle, until_metrics,
+};
 
 /// A content that requests a snapshot of the volume of `a3`.
 fn content() -> Value {
@@ -147,51 +152,54 @@ fn series(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_55_every_family_and_label_value_of_the_single_programs() {
-    let election = ["--leader-election", "--leader-election-namespace=ns"];
     let stage = Stage::new().await;
     let address = free_address();
     let running = stage.three_in_election(&[&format!("--http-endpoint={address}")]);
     stage.all_work(0).await;
-    settle().await;
-    let (_, together) = get(&address, "/metrics").await;
-    running.terminated().await.well();
 
     let stage = Stage::new().await;
     let mut singles = Vec::new();
     for name in ["csi-provisioner", "csi-attacher", "csi-resizer"] {
         let address = free_address();
         let endpoint = format!("--http-endpoint={address}");
-        singles.push((
-            stage.single(name, &[&election[..], &[&endpoint]].concat()),
-            address,
-        ));
+        singles.push((stage.single(name, &[&endpoint]), address));
     }
     stage.all_work(0).await;
     settle().await;
-    let mut separate = BTreeSet::new();
-    for (_process, address) in &singles {
-        separate.extend(series(&get(address, "/metrics").await.1));
-    }
-    let shown = series(&together);
     // The shared process asks for capabilities once, before any controller runs; single programs have no such series.
     let once =
         |series: &&String| series.contains("unknown-driver") && series.contains("Capabilities");
-    let lost: Vec<_> = { separate.difference(&shown) }
-        .filter(|series| !once(series))
-        .collect();
+    let compare = async || {
+        let (_, together) = get(&address, "/metrics").await;
+        let shown = series(&together);
+        let mut separate = BTreeSet::new();
+        for (_process, address) in &singles {
+            separate.extend(series(&get(address, "/metrics").await.1));
+        }
+        let lost: Vec<String> = { separate.difference(&shown) }
+            .filter(|series| !once(series))
+            .cloned()
+            .collect();
+        let more: Vec<String> = shown.difference(&separate).cloned().collect();
+        (together, lost, more)
+    };
+    let said_of_each = ["csi_sidecar_controller_up[]"];
+    let (mut together, mut lost, mut more) = compare().await;
+    let begun = Instant::now();
+    // A busy machine is late with the last of either.
+    while (!lost.is_empty() || more != said_of_each) && begun.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(100)).await;
+        (together, lost, more) = compare().await;
+    }
     assert!(lost.is_empty(), "{lost:#?}");
-    let more: Vec<_> = shown.difference(&separate).collect();
-    assert_eq!(
-        more,
-        ["csi_sidecar_controller_up[]"],
-        "said of each controller"
-    );
+    assert_eq!(more, said_of_each);
     for controller in ALL {
         for family in ["concurrency_limit{", "refused_total{", "requests_running{"] {
             let series = format!("csi_sidecar_kube_api_{family}controller=\"{controller}\"");
             assert!(together.contains(&series), "{series}: {together}");
         }
     }
+    running.terminated().await.well();
 }
 
 #[tokio::test]
@@ -231,13 +239,17 @@ async fn o_96_the_figures_for_service_levels_are_shown_once() {
     // The resizer does not know when an expansion that it found was requested.
     running.logs("Starting external resizer").await;
     stage.all_work(0).await;
-    settle().await;
-    let (_, text) = get(&address, "/metrics").await;
+    let stages = ["provisioned", "attached", "expanded_storage"];
+    let ended = |stage: &str| format!("driver_name=\"{DRIVER}\",stage=\"{stage}\"}} ");
+    let mut text = String::new();
+    for stage in stages {
+        text = until_metrics(&address, &ended(stage)).await;
+    }
     running.terminated().await.well();
-    for stage in ["provisioned", "attached", "expanded_storage"] {
+    for stage in stages {
         let open = format!("csi_sidecar_lifecycle_unfinished{{stage=\"{stage}\"}} ");
         assert_eq!(text.matches(&open).count(), 1, "{stage}: {text}");
-        let ended = format!("driver_name=\"{DRIVER}\",stage=\"{stage}\"}} ");
+        let ended = ended(stage);
         let ended = { text.lines() }.filter(|line| {
             line.starts_with("csi_sidecar_lifecycle_seconds_count{") && line.contains(&ended)
         });

@@ -17,6 +17,14 @@ pub(crate) const DRIVER: &str = "test.csi.driver";
 pub(crate) const THREE: &str = "--controllers=provisioner,attacher,resizer";
 pub(crate) const ALL: [&str; 3] = ["provisioner", "attacher", "resizer"];
 
+/// A lease that is not lost while the machine stands still. Whoever ends well or starts again gets it at once.
+pub(crate) const CALM: [&str; 2] = [
+    "--leader-election-lease-duration=120s",
+    "--leader-election-renew-deadline=100s",
+];
+/// Health requests fail after three seconds by default, which a busy machine exceeds.
+pub(crate) const PATIENT: &str = "--probe-timeout=1m";
+
 pub(crate) static PROGRAM: Program = Program {
     built: env!("CARGO_BIN_EXE_csi-sidecars"),
     variable: "CSI_SIDECARS_BINARY",
@@ -135,12 +143,12 @@ impl Stage {
 
     /// The same with leader election.
     pub(crate) fn three_in_election(&self, arguments: &[&str]) -> Running {
-        self.three(&[&ELECTION, arguments].concat())
+        self.three(&[&ELECTION[..], &CALM, arguments].concat())
     }
 
     /// The same on a host with another name.
     pub(crate) fn three_elsewhere(&self, arguments: &[&str]) -> Process {
-        let here = self.command(&[&[THREE], &ELECTION[..], arguments].concat());
+        let here = self.command(&[&[THREE], &ELECTION[..], &CALM, arguments].concat());
         let script = "echo elsewhere > /proc/sys/kernel/hostname; exec \"$0\" \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--uts", "/bin/sh", "-c", script]);
@@ -151,7 +159,7 @@ impl Stage {
 
     /// Starts the single program of this name with leader election.
     pub(crate) fn single(&self, name: &str, arguments: &[&str]) -> Process {
-        let here = self.command(&[&ELECTION[..], arguments].concat());
+        let here = self.command(&[&ELECTION[..], &CALM, arguments].concat());
         let mut command = Command::new(here.get_program());
         command.arg(name).args(here.get_args());
         command.env_clear().env("POD_NAMESPACE", "ns");
