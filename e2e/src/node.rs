@@ -222,6 +222,8 @@ impl<'a> Seat<'a> {
                 self.registry().display()
             ))
             .arg("-v=2")
+            // The default second is short for a driver on a busy machine, and a registrar ends when it has passed.
+            .arg("--timeout=1m")
             .args(flags);
         Ok(command)
     }
