@@ -343,15 +343,15 @@ async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
     let stage = Stage::new().await;
     stage.attached("va1", "pv1");
     // Each call takes less than the timeout, together they take longer.
-    let call = Duration::from_secs(1);
+    let call = Duration::from_secs(11);
     stage
         .driver
         .fault(CallFault::on("ControllerUnpublishVolume").delay(call));
-    let patch = Duration::from_millis(2500);
+    let patch = Duration::from_secs(11);
     stage
         .api
         .fault(Fault::on("PATCH", "*/volumeattachments/va1*").delay(patch));
-    let _attacher = stage.start(&["--timeout=3s"]);
+    let _attacher = stage.start(&["--timeout=20s"]);
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
     assert_eq!(stage.driver.calls_to("ControllerUnpublishVolume").len(), 1);
