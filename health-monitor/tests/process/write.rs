@@ -239,7 +239,7 @@ async fn rule_11_the_newest_report_is_written_once_the_api_server_takes_it() {
         .await;
     stage.until("two refusals", || refused.hits() >= 2).await;
     stage.suffers("h10", &[(1, "New")]);
-    tokio::time::sleep(Duration::from_millis(700)).await; // For a list.
+    stage.cycles(2).await;
     refused.remove();
     stage.until_conditions(10, &["Degraded New"]).await;
     settle().await;
