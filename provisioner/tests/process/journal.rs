@@ -11,8 +11,8 @@ use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DRIVER, JOURNAL, PROTECTION, PV, READY, Stage, U, claim, class, finalizers,
-    free_address, get, is_journal, many, released, settle, together, until_answer,
+    ANNOTATION, DRIVER, ELECTION, JOURNAL, PROTECTION, PV, READY, Stage, U, claim, class,
+    finalizers, free_address, get, is_journal, many, released, settle, together, until_answer,
 };
 
 const CREATE: &str = "CreateVolume";
@@ -467,11 +467,8 @@ async fn p_1_a_process_whose_journal_is_closed_ends_in_good_order() {
 #[tokio::test]
 async fn p_1_the_labels_of_the_election_are_on_the_journal() {
     let stage = Stage::new().await;
-    let program = stage.start(&[
-        "--leader-election",
-        "--leader-election-namespace=csi",
-        "--leader-election-labels=team:storage",
-    ]);
+    let labels = ["--leader-election-labels=team:storage"];
+    let program = stage.start(&[&ELECTION[..], &labels].concat());
     program.logs(READY).await;
     for name in ["csi/test-driver", JOURNAL] {
         let lease = stage.api.object("leases", name).unwrap();
@@ -515,7 +512,7 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
 #[tokio::test]
 async fn p_7_j_23_slow_leases_hold_up_no_call_under_an_election() {
     let stage = Stage::new().await;
-    let program = stage.start(&["--leader-election", "--leader-election-namespace=csi"]);
+    let program = stage.start(&ELECTION);
     program.logs(READY).await;
     let slow = Fault::on("PUT", WRITE).late_reply(Duration::from_millis(4_500));
     stage.api.fault(slow);

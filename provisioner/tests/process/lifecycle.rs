@@ -6,7 +6,9 @@ use sidecar_testkit::build::Object;
 use sidecar_testkit::controller::until_metrics;
 use tonic::Code;
 
-use super::stage::{DRIVER, PV, READY, Running, Stage, U, claim, free_address, get, settle};
+use super::stage::{
+    DRIVER, ELECTION, PV, READY, Running, Stage, U, claim, free_address, get, settle,
+};
 
 const CREATE: &str = "CreateVolume";
 
@@ -106,14 +108,13 @@ async fn o_82_and_o_83_what_was_bound_while_nobody_led_is_counted_by_the_next_le
     stage.api.edit("persistentvolumes", PV, |volume| {
         volume["status"]["lastPhaseTransitionTime"] = ago(25);
     });
-    let election = ["--leader-election", "--leader-election-namespace=csi"];
-    let (first, address) = start(&stage, &election).await;
+    let (first, address) = start(&stage, &ELECTION).await;
     let text = until_metrics(&address, &count("bound", 1)).await;
     took(&text, "bound", 15, 30);
     took(&text, "provisioned", 15, 30);
     // It gives the lease back: what its successor finds was counted.
     first.terminated().await.well();
-    let (_second, address) = start(&stage, &election).await;
+    let (_second, address) = start(&stage, &ELECTION).await;
     settle().await;
     let (_, text) = get(&address, "/metrics").await;
     assert!(!text.contains("csi_sidecar_lifecycle_seconds"), "{text}");

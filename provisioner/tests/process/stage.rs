@@ -26,6 +26,13 @@ pub(crate) const JOURNAL: &str = "csi/test-driver-journal-0";
 const INTENT: &str = "intent.csi-sidecars.io/";
 pub(crate) const ANNOTATION: &str = "volume.kubernetes.io/storage-provisioner";
 pub(crate) const READY: &str = "Starting CSI provisioner";
+/// The shared flags, in the namespace of the journal.
+pub(crate) const ELECTION: [&str; 4] = [
+    controller::ELECTION[0],
+    "--leader-election-namespace=csi",
+    controller::ELECTION[2],
+    controller::ELECTION[3],
+];
 
 pub(crate) static PROGRAM: Program = Program {
     built: env!("CARGO_BIN_EXE_csi-provisioner"),

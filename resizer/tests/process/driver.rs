@@ -1,6 +1,7 @@
 //! The driver is lost, and comes back.
 
 use sidecar_testkit::CallFault;
+use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::driver::{ControllerRpc, Memory};
 
 use super::stage::{EXPAND, GI, NEVER_AGAIN, Stage, settle};
@@ -59,8 +60,7 @@ async fn a_driver_that_came_back_as_another_ends_the_process() {
     ];
     for (text, change) in rows {
         let stage = Stage::new().await;
-        let election = ["--leader-election", "--leader-election-namespace=ns"];
-        let program = stage.started(&election).await;
+        let program = stage.started(&ELECTION).await;
         stage.driver.configure(change);
         stage.driver.restart(Memory::Kept);
         let ended = program.end().await;

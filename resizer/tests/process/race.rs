@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sidecar_testkit::api::access::Allow;
+use sidecar_testkit::controller::ELECTION;
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::Instant;
 
@@ -58,7 +59,9 @@ async fn z_131_with_the_rules_of_the_manifest_alone() {
         )
         .within("default"),
     ]);
-    let program = stage.started(&["--leader-election"]).await;
+    // In the namespace whose leases the rules name.
+    let election = [ELECTION[0], ELECTION[2], ELECTION[3]];
+    let program = stage.started(&election).await;
     stage.grow("2Gi");
     stage.reclass(Some("b"));
     stage.until_capacity("2Gi").await;

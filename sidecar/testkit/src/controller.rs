@@ -24,8 +24,13 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The namespace of leases in tests.
 pub const NAMESPACE: &str = "ns";
 
-/// Flags that enable leader election.
-pub const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+/// Flags that enable leader election, with a lease that no busy machine loses.
+pub const ELECTION: [&str; 4] = [
+    "--leader-election",
+    "--leader-election-namespace=ns",
+    "--leader-election-lease-duration=60s",
+    "--leader-election-renew-deadline=45s",
+];
 
 /// The Go package whose rules a command line follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

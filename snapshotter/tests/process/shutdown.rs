@@ -3,11 +3,11 @@
 use rustix::process::Signal;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::api::fault::Gate;
+use sidecar_testkit::controller::ELECTION;
 
 use super::stage::{CREATE, NAME, Stage, content, group_content, settle};
 
 const LEASE: &str = "ns/external-snapshotter-leader-test-csi-driver";
-const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
 
 /// Upstream's sidecar shuts down only one of its two queues, and hangs.
 #[tokio::test]

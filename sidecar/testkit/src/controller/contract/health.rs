@@ -65,7 +65,8 @@ impl Watched {
     fn start(stage: &Stage) -> Self {
         let address = free_address();
         let endpoint = format!("--http-endpoint={address}");
-        let running = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+        let arguments: Vec<&str> = ELECTION.into_iter().chain([endpoint.as_str()]).collect();
+        let running = stage.start(&arguments);
         Self { running, address }
     }
 

@@ -242,7 +242,7 @@ const NO_TOKEN: &str = "a bearer token is needed\n";
 /// Clients with a token, and without.
 pub async fn tokens(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
-    let flags = [ELECTION[0], ELECTION[1], "-v=10"];
+    let flags: Vec<&str> = ELECTION.into_iter().chain(["-v=10"]).collect();
     let secured = Secured::start(&stage, &flags).await;
     secured.running.logs(program.ready).await;
     for (row, path, token, status, body) in [

@@ -50,7 +50,14 @@ pub async fn at_work(program: &'static Program) {
     let gate = Gate::new();
     stage.hold_effects(&gate);
     let workers = format!("{}=2", program.workers);
-    let mut running = stage.started(&[ELECTION[0], ELECTION[1], &workers]).await;
+    // Calls that end before the gate opens would make room for the next ones.
+    let timeout = program.has_driver().then_some("--timeout=5m");
+    let arguments: Vec<&str> = ELECTION
+        .into_iter()
+        .chain([workers.as_str()])
+        .chain(timeout)
+        .collect();
+    let mut running = stage.started(&arguments).await;
     (0..5).for_each(|number| stage.ask(number));
     stage.until_effects(2).await;
     running.terminate();

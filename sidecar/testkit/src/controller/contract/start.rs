@@ -236,7 +236,8 @@ pub async fn metrics_path(program: &'static Program) {
     if program.has_driver() {
         let address = free_address();
         let endpoint = format!("--metrics-address={address}");
-        let _running = stage.started(&[ELECTION[0], ELECTION[1], &endpoint]).await;
+        let arguments: Vec<&str> = ELECTION.into_iter().chain([endpoint.as_str()]).collect();
+        let _running = stage.started(&arguments).await;
         assert_eq!(get(&address, "/healthz/leader-election").await.0, 404);
         assert_eq!(get(&address, "/metrics").await.0, 200);
     }
