@@ -1,5 +1,4 @@
-//! A program under test as a process: its output, its end, and a guarantee that it never outlives the
-//! test.
+//! A program under test as a process: its output, its end, and a guarantee that it never outlives the test.
 
 use std::fs;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
@@ -15,7 +14,9 @@ use rustix::fs::OFlags;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, kill_process, prlimit};
 
-/// Time limit of anything here, on a machine that is busy with other tests.
+use crate::controller::PATIENCE as START;
+
+/// Time limit of what takes a moment: shorter than the thirty seconds for which programs wait for their driver.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds.
@@ -202,7 +203,7 @@ impl Process {
 
     /// Waits until it accepts connections at `socket`.
     pub async fn listening(&mut self, socket: &Path) {
-        until("the registration socket", async || {
+        within(START, "the registration socket", async || {
             self.must_run();
             UnixStream::connect(socket).is_ok()
         })
@@ -214,8 +215,8 @@ impl Process {
         let start = Instant::now();
         while !self.log().contains(text) {
             assert!(
-                start.elapsed() < PATIENCE,
-                "waited {PATIENCE:?} for {text:?} in the log:\n{}",
+                start.elapsed() < START,
+                "waited {START:?} for {text:?} in the log:\n{}",
                 self.log()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;

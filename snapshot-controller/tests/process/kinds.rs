@@ -35,7 +35,8 @@ async fn c_4_c_5_without_kinds_it_ends() {
         let lists = stage
             .api
             .requests_to("GET", "/apis/snapshot.storage.k8s.io/*");
-        assert!(lists.len() > 1, "{row}");
+        // In the second of C-5 a busy machine may have time for one only.
+        assert!(lists.len() > usize::from(row == "C-4"), "{row}");
         assert!(lists.iter().all(|list| list.query["limit"] == "1"), "{row}");
         // The pauses grow, so that a server without the kinds gets few requests.
         assert!(lists.len() < 14, "{row}: {}", lists.len());
@@ -158,7 +159,8 @@ async fn c_13_an_address_in_use_ends_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("--http-endpoint={}", taken.local_addr().unwrap());
     let mut process = stage.start(&[&endpoint]);
-    process.ended().await.failed_naming(&["--http-endpoint"]);
+    let end = process.ended_within(PATIENCE).await;
+    end.failed_naming(&["--http-endpoint"]);
 }
 
 #[tokio::test]
