@@ -170,6 +170,22 @@ pub fn stood_still(from: Instant, to: Instant) -> Duration {
     known.iter().map(within).sum()
 }
 
+/// The median of the pauses between these moments, in any order: a machine that stands still makes some pauses longer,
+/// but never most of them.
+///
+/// # Panics
+///
+/// If there are fewer than two moments.
+#[must_use]
+pub fn usual_pause(moments: &[tokio::time::Instant]) -> Duration {
+    let mut moments = moments.to_vec();
+    moments.sort_unstable();
+    let pauses = moments.windows(2).map(|pair| pair[1] - pair[0]);
+    let mut pauses: Vec<Duration> = pauses.collect();
+    pauses.sort_unstable();
+    pauses[pauses.len() / 2]
+}
+
 /// CPU time of all threads.
 fn processor_time(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the program runs");
