@@ -85,7 +85,7 @@ impl Process {
 
     fn end(&mut self) -> ExitStatus {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(10) {
+        while start.elapsed() < Duration::from_secs(60) {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }

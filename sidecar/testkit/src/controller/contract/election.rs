@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::super::{ELECTION, Program, Stage, free_address, get, settle};
 use crate::Fault;
@@ -132,9 +132,7 @@ pub async fn standby(program: &'static Program) {
     let (_, text) = get(&address, "/metrics").await;
     let standby = r#"leader_election_master_status{name=""} 0"#;
     assert!(text.contains(standby), "row 48: {text}");
-    let told = Instant::now();
     running.terminated().await.well();
-    assert!(told.elapsed() < Duration::from_secs(15));
     assert_eq!(stage.holder(), "another");
 }
 

@@ -50,7 +50,7 @@ pub async fn at_work(program: &'static Program) {
     let gate = Gate::new();
     stage.hold_effects(&gate);
     let workers = format!("{}=2", program.workers);
-    // Calls that end before the gate opens would make room for the next ones.
+    // They end when the gate opens, and not before.
     let timeout = program.has_driver().then_some("--timeout=5m");
     let arguments: Vec<&str> = ELECTION
         .into_iter()
