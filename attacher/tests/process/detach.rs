@@ -362,7 +362,7 @@ async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
 async fn row_138_a_slow_rate_does_not_fail_a_detach() {
     let stage = Stage::new().await;
     stage.attached("va1", "pv1");
-    let attacher = stage.start(&["--kube-api-qps=0.4", "--kube-api-burst=1", "--timeout=2s"]);
+    let attacher = stage.start(&["--kube-api-qps=0.1", "--kube-api-burst=1", "--timeout=8s"]);
     attacher.logs("Starting CSI attacher").await;
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;

@@ -34,7 +34,7 @@ async fn calls_wait_for_a_driver_no_longer_than_their_timeout_and_its_return_wak
     let stage = Stage::new().await;
     stage.attached("gone", "pv1");
     stage.volume("pv2", None);
-    let attacher = stage.start(&["--timeout=1s", "--retry-interval-start=5m"]);
+    let attacher = stage.start(&["--timeout=10s", "--retry-interval-start=5m"]);
     attacher.logs("Starting CSI attacher").await;
     stage.driver.stop();
     attacher.logs("Lost the connection to the CSI driver").await;

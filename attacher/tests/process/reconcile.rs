@@ -7,6 +7,7 @@ use serde_json::json;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build;
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::measure::at_rest;
 use tokio::time::sleep;
 use tonic::Code;
 
@@ -244,6 +245,8 @@ async fn without_a_list_no_pause_is_no_busy_loop() {
     let stage = Stage::new().await;
     let attacher = stage.start(&["--reconcile-sync=0"]);
     attacher.logs("Starting CSI attacher").await;
+    // The start is over.
+    at_rest(attacher.id()).await;
     let before = attacher.busy();
     // Measures processor time over this time.
     sleep(Duration::from_secs(3)).await;

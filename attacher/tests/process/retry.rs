@@ -142,11 +142,12 @@ async fn row_82_a_resync_retries_what_waits() {
         .driver
         .fault(CallFault::on(PUBLISH).fail(Code::Internal, "no"));
     let _attacher = stage.start(&["--resync=2s", "--retry-interval-start=5m"]);
+    let begun = Instant::now();
     stage.attach("va1", "pv1");
     stage.until_calls(PUBLISH, 4).await;
-    let starts = starts(&stage, PUBLISH);
-    let two_rounds = (starts[3] - starts[1]).as_secs_f64();
-    assert!(two_rounds > 2.5, "{two_rounds}");
+    // The first resync may come at once, the next two come after two seconds each.
+    let two_rounds = (starts(&stage, PUBLISH)[3] - begun).as_secs_f64();
+    assert!(two_rounds > 3.9, "{two_rounds}");
 }
 
 #[tokio::test]
@@ -173,19 +174,21 @@ async fn row_83_ten_at_once_and_four_more() {
 /// With this burst alone the rate would be five requests a second.
 #[tokio::test]
 async fn row_139_no_limit_for_requests() {
+    const MANY: usize = 100;
     let stage = Stage::new().await;
-    for index in 0..14 {
+    for index in 0..MANY {
         stage.volume(&format!("pv-{index}"), None);
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
     let _attacher = stage.start(&["--kube-api-qps=-1", "--kube-api-burst=1"]);
-    for index in 0..14 {
+    for index in 0..MANY {
         stage.until_attached(&format!("va-{index}")).await;
     }
     let writes = stage.api.writes();
-    assert_eq!(writes.len(), 3 * 14);
-    let took = (writes[41].at - writes[0].at).as_secs_f64();
-    assert!(took < 41.0 / 5.0, "{took}");
+    assert_eq!(writes.len(), 3 * MANY);
+    let took = (writes[3 * MANY - 1].at - writes[0].at).as_secs_f64();
+    // A minute; it takes a second or two.
+    assert!(took < 299.0 / 5.0, "{took}");
 }
 
 #[tokio::test]
@@ -243,7 +246,7 @@ async fn fs_1_worker_threads_cap_what_the_storage_sees() {
         let attachment = attachment.on(&node(index));
         stage.api.insert(attachment.of(&format!("pv-{index}")));
     }
-    let _attacher = stage.start(&[]);
+    let _attacher = stage.start(&["--timeout=5m"]);
     for index in 0..15 {
         stage.until_attached(&format!("va-{index}")).await;
         stage.until_gone(&format!("gone-{index}")).await;
@@ -316,7 +319,8 @@ async fn a_node_whose_calls_hang_holds_up_others_once_at_most() {
     for index in 0..5 {
         stage.volume(&format!("pv-{index}"), None);
     }
-    let attacher = stage.start(&["--timeout=3s"]);
+    let timeout = Duration::from_secs(10);
+    let attacher = stage.start(&["--timeout=10s"]);
     attacher.logs("Starting CSI attacher").await;
     // Ten time out; only five of the next ones begin.
     stage.until_calls(PUBLISH, 13).await;
@@ -330,10 +334,13 @@ async fn a_node_whose_calls_hang_holds_up_others_once_at_most() {
     let attached = calls.iter().filter(|call| call.node() == "NID1");
     let attached = attached.map(|call| call.started).max().unwrap();
     calls.retain(|call| call.node() == "BAD" && call.started < attached);
-    let ended = |call: &Call| call.ended.unwrap();
-    let first = calls.drain(..10).map(|call| ended(&call)).max().unwrap();
     // The driver may learn of an expired deadline after its client.
-    calls.retain(|call| call.started > first);
+    for call in &mut calls {
+        let expires = call.started + timeout;
+        call.ended = Some(call.ended.map_or(expires, |ended| ended.min(expires)));
+    }
+    let first = calls.drain(..10).filter_map(|call| call.ended).max();
+    calls.retain(|call| Some(call.started) > first);
     assert!(most_at_once(&calls) <= 5, "{calls:#?}");
 }
 

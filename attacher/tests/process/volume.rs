@@ -147,7 +147,7 @@ async fn row_108_a_refused_patch_is_retried_with_back_off() {
         .collect();
     // A busy machine makes pauses longer, nothing makes them shorter.
     assert!(gaps[0] >= 1.0 && gaps[1] >= 2.0, "{gaps:?}");
-    assert!(gaps[0] + gaps[1] < 20.0, "{gaps:?}");
+    assert!(gaps[0] + gaps[1] < 60.0, "{gaps:?}");
 }
 
 #[tokio::test]
