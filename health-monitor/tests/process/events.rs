@@ -116,6 +116,7 @@ async fn h_64_to_66_a_recovery_is_told_if_users_were_told_of_the_fault() {
         });
         let _program = stage.started(&[]).await;
         stage.until_calls(LIST, 4).await;
+        stage.until_events(NORMAL, told).await;
         settle().await;
         assert_eq!(of(&stage, NORMAL).len(), told, "{row}");
         let lists = stage.api.requests_to("GET", "*/events");
