@@ -99,6 +99,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
             "--capacity-for-immediate-binding",
             "--kube-api-capacity-qps=50",
             "--kube-api-capacity-burst=50",
+            "--capacity-poll-interval=1h",
         ],
     );
     program.logs(READY).await;
@@ -264,7 +265,8 @@ async fn rows_247_and_259_what_is_not_ours_and_a_call_that_failed() {
         stage.api.insert(object)
     };
     let foreign = [foreign("other", Some("other")), foreign("none", None)];
-    let program = start(&stage, &["--capacity-for-immediate-binding"]);
+    let seldom = "--capacity-poll-interval=1h";
+    let program = start(&stage, &["--capacity-for-immediate-binding", seldom]);
     program.logs(READY).await;
     stage
         .until("objects", |stage| objects(stage).len() == 6)

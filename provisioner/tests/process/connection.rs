@@ -33,6 +33,7 @@ async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_b
         &stage,
         &[
             "--v=2",
+            "--timeout=5m",
             "--retry-interval-start=10m",
             "--retry-interval-max=20m",
             "--capacity-poll-interval=1h",

@@ -9,7 +9,7 @@ use super::stage::{PROTECTION, PV, READY, Stage, claim, finalizers, released};
 #[tokio::test]
 async fn what_failed_without_the_driver_is_tried_when_it_is_back() {
     let stage = Stage::new().await;
-    let program = stage.start(&["--timeout=1s", "--retry-interval-start=5m"]);
+    let program = stage.start(&["--timeout=10s", "--retry-interval-start=5m"]);
     program.logs(READY).await;
     stage.driver.stop();
     program.logs("Lost the connection to the CSI driver").await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sidecar_testkit::build::Object;
+use sidecar_testkit::controller::until_metrics;
 use sidecar_testkit::driver::{ControllerRpc, PluginService};
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::{Duration, sleep};
@@ -9,7 +10,7 @@ use tonic::Code;
 
 use super::stage::{
     DRIVER, FINALIZER, GI, PROTECTION, PV, READY, Running, Stage, claim, class, finalizers,
-    free_address, get, released, settle,
+    free_address, released, settle,
 };
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
@@ -274,6 +275,12 @@ async fn j_14_p_8_a_journal_of_a_node_that_is_gone_goes_or_is_told_of() {
     program
         .logs("The node of this provisioning journal is gone")
         .await;
+    stage
+        .until("n5 goes", |stage| {
+            let name = "csi/test-driver-journal-n5-1";
+            stage.api.object("leases", name).is_none()
+        })
+        .await;
     settle().await;
     let log = program.log();
     let lines: Vec<&str> = { log.lines() }
@@ -283,9 +290,7 @@ async fn j_14_p_8_a_journal_of_a_node_that_is_gone_goes_or_is_told_of() {
     for part in ["test-driver-journal-n2-0", "n2", "pvc-u1"] {
         assert!(lines[0].contains(part), "{part}: {log}");
     }
-    let text = get(&address, "/metrics").await.1;
-    let line = "csi_sidecar_provisioning_journals_without_node 1";
-    assert!(text.contains(line), "{text}");
+    until_metrics(&address, "csi_sidecar_provisioning_journals_without_node 1").await;
     assert_eq!(left(), before);
     let empty = |node: &str| {
         let name = format!("csi/test-driver-journal-{node}-1");

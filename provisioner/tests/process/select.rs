@@ -82,16 +82,15 @@ async fn rows_33_to_42_which_claims_are_worked_on() {
 async fn row_37_a_class_that_comes_later_is_used_at_once() {
     let stage = Stage::new().await;
     stage.api.remove("storageclasses", "sc1");
-    let program = stage.start(&["--retry-interval-start=30s"]);
+    // No retry is due within the test.
+    let program = stage.start(&["--retry-interval-start=5m"]);
     program.logs(READY).await;
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     assert_eq!(stage.calls("CreateVolume"), 0);
     assert!(stage.events("ProvisioningFailed")[0].contains("sc1"));
-    let made = tokio::time::Instant::now();
     stage.api.insert(class());
     stage.until_volume(PV).await;
-    assert!(made.elapsed().as_secs() < 5, "{:?}", made.elapsed());
 }
 
 #[tokio::test]

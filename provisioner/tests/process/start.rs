@@ -131,7 +131,7 @@ async fn row_291_a_call_that_took_too_long_is_counted() {
     stage.driver.fault(CallFault::on("CreateVolume").hang());
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    let _program = stage.start(&[&endpoint, "--timeout=1s", "--retry-interval-start=30s"]);
+    let _program = stage.start(&[&endpoint, "--timeout=5s", "--retry-interval-start=5m"]);
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     let (_, text) = get(&address, "/metrics").await;
