@@ -1,6 +1,7 @@
 //! Rows about flags of the process: output, exit code, no side effects.
 
 use std::process::Command;
+use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::http;
@@ -49,6 +50,7 @@ async fn r_4_r_5_the_probe_does_nothing() {
 async fn r_6_two_http_addresses() {
     let end = run(&[PATH, "--health-port=9809", "--http-endpoint=:8080"]).await;
     end.failed_naming(&["--health-port", "--http-endpoint"]);
+    assert!(end.took < Duration::from_secs(25), "did it try to connect?");
 }
 
 #[tokio::test]

@@ -52,7 +52,8 @@ pub async fn get(address: &str, path: &str) -> Answer {
 pub async fn request(address: &str, method: &str, path: &str) -> Answer {
     let stream = TcpStream::connect(address).await;
     let mut stream = stream.expect("connect to the HTTP server");
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let sent = stream.write_all(request.as_bytes()).await;
     sent.expect("send a request");
     let mut answer = String::new();
