@@ -8,7 +8,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    METRICS, SECURE_HTTP, TRACING, VERSION,
+    METRICS, SECURE_HTTP, TRACING, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::ATTACHER as RETIRED_GATES;
@@ -82,6 +82,7 @@ pub static SPEC: Spec = Spec {
         LEADER_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS,
         FEATURE_GATES,
         VERSION,

@@ -38,6 +38,7 @@ pub(crate) async fn work(
     let engine = engine(driver, seat.api(), config.pacing, seat.queues(), &lifecycle)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
+    seat.explained(&engine, Some(&**driver));
     let publish = driver.current().abilities.publish;
     let watches = watches(&engine.shell().informers, config.resync, publish);
     let serving = async {

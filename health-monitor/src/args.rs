@@ -7,7 +7,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    METRICS, SECURE_HTTP, VERSION,
+    METRICS, SECURE_HTTP, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
@@ -89,6 +89,7 @@ pub static SPEC: Spec = Spec {
         LEADER_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS,
         FEATURE_GATES,
         VERSION,

@@ -33,6 +33,7 @@ pub(crate) async fn work(
     let _term = metrics.term();
     let engine = engine(driver, seat.api(), config, metrics, seat.queues())?;
     engine.depends_on(&seat.process.server);
+    seat.explained(&engine, Some(&**driver));
     let recorder = seat.record_events(Source {
         component: component(&driver.current().name),
         host: names::hostname().unwrap_or_default(),

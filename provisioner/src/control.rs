@@ -100,6 +100,12 @@ pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
     }
 }
 
+/// The topology segment of a node; `None` if it is empty.
+fn pairs(segment: &Term) -> Option<Pairs> {
+    let texts = segment.iter().flat_map(|(key, value)| [key, value]);
+    (!segment.is_empty()).then(|| Pairs::new(texts.cloned().collect()))
+}
+
 fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<Engine>, Exit> {
     let Parts { seat, config, .. } = parts;
     let pacing = Pacing {
@@ -124,12 +130,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         },
         retention: pacing.retry_max,
         topology,
-        node: segment
-            .filter(|segment| !segment.is_empty())
-            .map(|segment| {
-                let texts = segment.iter().flat_map(|(key, value)| [key, value]);
-                Pairs::new(texts.cloned().collect())
-            }),
+        node: segment.as_ref().and_then(pairs),
         pace: Pace {
             base: config.ownership.base,
             max: config.ownership.max,
@@ -153,6 +154,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     let engine = executor::engine(made, pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
+    seat.explained(&engine, Some(&**parts.driver));
     if let (Some(config), Some(producer)) = (&config.capacity, parts.producer) {
         let informers = &engine.shell().informers;
         let client = seat.another_client(producer.rate);

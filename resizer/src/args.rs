@@ -9,7 +9,7 @@ use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, MASTER, METRICS,
-    SECURE_HTTP, TRACING, VERSION,
+    SECURE_HTTP, TRACING, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::RESIZER as RETIRED_GATES;
@@ -95,6 +95,7 @@ pub static SPEC: Spec = Spec {
         LEADER_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS,
         VERSION,
         AUTOMAXPROCS,

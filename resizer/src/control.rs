@@ -48,6 +48,7 @@ fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc
     let engine = engine(driver, seat.api(), events, config, seat.queues(), lifecycle)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
+    seat.explained(&engine, Some(&**driver));
     Ok(engine)
 }
 

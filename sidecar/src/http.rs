@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 mod admission;
 mod answer;
@@ -101,7 +101,26 @@ impl Reply {
     }
 }
 
-type Handler = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+type Replying = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// A request to a path below that of its handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathRequest {
+    /// The method.
+    pub method: Method,
+    /// The header `Host`.
+    pub host: Option<String>,
+    /// The path behind that of the handler, without the query.
+    pub rest: String,
+}
+
+#[derive(Clone)]
+enum Handler {
+    /// Answers alike whatever the request is.
+    Fixed(Arc<dyn Fn() -> Replying + Send + Sync>),
+    /// Looks at the request.
+    Below(Arc<dyn Fn(PathRequest) -> Replying + Send + Sync>),
+}
 
 /// The handler of a path.
 #[derive(Clone)]
@@ -152,18 +171,35 @@ impl Routes {
         self.insert(path, false, handler)
     }
 
+    /// Serves everything below `path`, which ends in a slash, with large responses that depend on the request.
+    ///
+    /// # Errors
+    /// The path is malformed or taken.
+    pub fn add_below<F, Fut>(&mut self, path: &str, handler: F) -> Result<(), RouteError>
+    where
+        F: Fn(PathRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Reply> + Send + 'static,
+    {
+        let handler = Handler::Below(Arc::new(move |asked| Box::pin(handler(asked))));
+        self.put(path, true, handler)
+    }
+
     fn insert<F, Fut>(&mut self, path: &str, is_large: bool, handler: F) -> Result<(), RouteError>
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Reply> + Send + 'static,
     {
+        let handler = Handler::Fixed(Arc::new(move || Box::pin(handler())));
+        self.put(path, is_large, handler)
+    }
+
+    fn put(&mut self, path: &str, is_large: bool, handler: Handler) -> Result<(), RouteError> {
         if !path.starts_with('/') || path.contains(char::is_whitespace) {
             return Err(RouteError::Malformed(path.to_owned()));
         }
         if self.routes.contains_key(path) {
             return Err(RouteError::Taken(path.to_owned()));
         }
-        let handler: Handler = Arc::new(move || Box::pin(handler()));
         self.routes
             .insert(path.to_owned(), Route { handler, is_large });
         Ok(())
@@ -184,15 +220,19 @@ impl Routes {
         })
     }
 
-    fn find(&self, path: &str) -> Option<&Route> {
-        let below = |pattern: &str| pattern.ends_with('/') && path.starts_with(pattern);
+    /// The route of a path, and what the path has behind that of the route.
+    fn find<'a>(&self, path: &'a str) -> Option<(&Route, &'a str)> {
         let prefix = || {
-            let matching = self.routes.iter().filter(|(pattern, _)| below(pattern));
-            matching
-                .max_by_key(|(pattern, _)| pattern.len())
-                .map(|(_, route)| route)
+            let below = |(pattern, route): (&String, _)| {
+                let rest = path.strip_prefix(&**pattern)?;
+                pattern.ends_with('/').then_some((route, rest))
+            };
+            // The shortest rest is that of the longest path.
+            let matching = self.routes.iter().filter_map(below);
+            matching.min_by_key(|(_, rest)| rest.len())
         };
-        self.routes.get(path).or_else(prefix)
+        let exact = self.routes.get(path).map(|route| (route, ""));
+        exact.or_else(prefix)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// The targets with an operation in flight, each with the keys that wait for its end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyedGuards<T, K> {
     busy: HashMap<T, Vec<K>>,
 }

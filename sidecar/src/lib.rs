@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Pure modules, without clock or runtime:
-//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
+//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`part`], [`retry`],
 //! [`redact`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
@@ -17,7 +17,8 @@
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (the frame around every controller's work),
 //! `lifecycle` (how long users wait), `secure` (TLS servers that authenticate their clients), `snapshot` (names that
-//! the two snapshot programs share), `trace` (exports traces to a collector), `uid` (UIDs of objects).
+//! the two snapshot programs share), `trace` (exports traces to a collector), `uid` (UIDs of objects),
+//! `why` (answers about the work on one object).
 //!
 //! This crate knows no particular sidecar.
 #![warn(missing_docs)]
@@ -46,6 +47,7 @@ pub mod metrics;
 pub mod names;
 pub mod node_selector;
 pub mod outage;
+pub mod part;
 pub mod quantity;
 pub mod queue;
 pub mod redact;
@@ -68,3 +70,5 @@ pub mod trace;
 pub mod uid;
 pub mod visible;
 pub mod waits;
+#[cfg(feature = "kube")]
+pub mod why;

@@ -5,6 +5,7 @@
 
 mod backlog;
 mod entry;
+mod key_state;
 mod lane;
 mod metrics;
 mod state;
@@ -28,6 +29,7 @@ use metrics::{Counters, Snapshot};
 
 pub use backlog::FIRST_REPORT;
 pub use entry::{LaneStats, Place, Popped};
+pub use key_state::{KeyState, Stage};
 pub use lane::{Group, LaneConfig};
 pub use metrics::Metrics;
 pub use state::State;

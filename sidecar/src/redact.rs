@@ -39,16 +39,21 @@ pub fn plain(text: &str) -> String {
 /// Text of a driver or a user: on one line, at most 1 KiB, without anything that looks like a secret.
 #[must_use]
 pub fn words(text: &str) -> String {
+    let (cut, was_cut) = shortened(text);
+    let shown = told(cut);
+    // An escaped character is longer than the character.
+    let (shown, is_longer) = shortened(&shown);
+    let end = if was_cut || is_longer { "…" } else { "" };
+    format!("{shown}{end}")
+}
+
+/// The first [`LONGEST`] bytes of `text`, and whether it has more.
+fn shortened(text: &str) -> (&str, bool) {
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let cut = text.get(..end).unwrap_or_default();
-    let mut shown = told(cut);
-    if end < text.len() {
-        shown.push('…');
-    }
-    shown
+    (text.get(..end).unwrap_or_default(), end < text.len())
 }
 
 /// A message of this program that may quote others' text.

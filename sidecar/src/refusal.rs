@@ -44,6 +44,20 @@ impl Refusal {
 }
 
 impl ApiError {
+    /// The code of the refusal and the text, for answers about objects.
+    #[must_use]
+    pub fn code_and_text(&self) -> (&'static str, String) {
+        let code = match self.refusal {
+            Refusal::NotFound => "NotFound",
+            Refusal::Forbidden => "Forbidden",
+            Refusal::Conflict => "Conflict",
+            Refusal::AlreadyExists => "AlreadyExists",
+            Refusal::Unknown => "Unknown",
+            Refusal::Other => "Refused",
+        };
+        (code, self.message.clone())
+    }
+
     /// A request refused before it was sent.
     pub fn local(message: impl Into<String>) -> Self {
         Self {

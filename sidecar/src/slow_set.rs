@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use crate::part::only;
+
 /// How often the owner should call [`SlowSet::sweep`].
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -33,6 +35,18 @@ impl<K: Eq + Hash> SlowSet<K> {
         Self {
             retention,
             entries: HashMap::new(),
+        }
+    }
+
+    /// The part about one key.
+    #[must_use]
+    pub fn about(&self, key: &K) -> Self
+    where
+        K: Clone,
+    {
+        Self {
+            retention: self.retention,
+            entries: only(self.entries.get_key_value(key)),
         }
     }
 

@@ -65,6 +65,11 @@ impl<Key: Clone + Eq + Hash + Ord, Trigger: Clone + Eq + Hash> Waits<Key, Trigge
         keys
     }
 
+    /// The triggers that `key` waits for.
+    pub fn awaited_by(&self, key: &Key) -> &[Trigger] {
+        self.by_key.get(key).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// All triggers that keys wait for.
     pub fn triggers(&self) -> impl Iterator<Item = &Trigger> {
         self.by_trigger.keys()

@@ -9,7 +9,7 @@ use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, SECURE_HTTP, TRACING,
-    UNLABELLED_ELECTION, VERSION,
+    UNLABELLED_ELECTION, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::SNAPSHOT_CONTROLLER as RETIRED_GATES;
@@ -80,6 +80,7 @@ pub static SPEC: Spec = Spec {
         UNLABELLED_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS_PATH,
         VERSION,
         AUTOMAXPROCS,

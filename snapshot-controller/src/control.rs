@@ -58,6 +58,7 @@ pub(crate) async fn work(
     let engine = engine(seat, config, events, metrics)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
+    seat.explained(&engine, None);
     let watches = watches(&engine.shell().informers, config);
     let snapshots = snapshot_watch(&engine.shell().informers, config);
     let group_watches = group_watches(&engine.shell().informers, config);

@@ -9,7 +9,7 @@ use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS,
-    SECURE_HTTP, TRACING, VERSION,
+    SECURE_HTTP, TRACING, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::SNAPSHOTTER as RETIRED_GATES;
@@ -105,6 +105,7 @@ pub static SPEC: Spec = Spec {
         LEADER_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS,
         VERSION,
         AUTOMAXPROCS,

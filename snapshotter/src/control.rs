@@ -79,6 +79,7 @@ fn snapshotters(
         let engine = engine(kind, driver, with, by, seat.queues())?;
         engine.depends_on(&seat.process.server);
         engine.traced_by(seat.tracer());
+        seat.explained(&engine, Some(&**driver));
         Ok::<_, Exit>(engine)
     };
     let single = of(Kind::Single, &config.settings)?;

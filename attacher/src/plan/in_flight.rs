@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use sidecar::part::only;
 use sidecar::waits::Waits;
 
 use super::Driver;
@@ -46,7 +47,7 @@ pub struct Ended {
 }
 
 /// The in-flight state of one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlightState {
     /// Names of the cached attachments of all drivers, by the volume they reference.
     pub(crate) named: HashMap<Text, HashSet<Text>>,
@@ -79,6 +80,30 @@ pub struct InFlightState {
 }
 
 impl InFlightState {
+    /// What a decision about `key` looks at: in an outage 50,000 attachments fail, and their states are not copied.
+    #[must_use]
+    pub fn about(&self, key: &Key) -> Self {
+        let mut about = Self {
+            calls: self.calls.clone(),
+            patches: self.patches.clone(),
+            asked: only(self.asked.get_key_value(key)),
+            ..Self::default()
+        };
+        match key {
+            Key::Attachment(name) => {
+                about.doubtful = only(self.doubtful.get_key_value(name));
+                about.forced.extend(self.forced.get(name).cloned());
+            }
+            Key::Orphan(target) => about.orphans = only(self.orphans.get_key_value(target)),
+            Key::Volume(volume) => {
+                about.named = only(self.named.get_key_value(volume));
+                about.working = of_volume(&self.working, volume);
+                about.doubtful = of_volume(&self.doubtful, volume);
+            }
+        }
+        about
+    }
+
     /// The cache replaced `old` with `new`. Returns whether `old` left an [`Orphan`] to
     /// [`owe`](Self::owe).
     #[must_use]
@@ -330,6 +355,16 @@ impl InFlightState {
     pub fn end_comparison(&mut self) -> HashSet<Text> {
         self.touched.take().unwrap_or_default()
     }
+}
+
+/// Those that reference the volume.
+fn of_volume(
+    attachments: &HashMap<Text, Option<Text>>,
+    volume: &Text,
+) -> HashMap<Text, Option<Text>> {
+    let named = attachments.iter();
+    let named = named.filter(|(_, named)| named.as_ref() == Some(volume));
+    named.map(|(name, of)| (name.clone(), of.clone())).collect()
 }
 
 /// The same object, marked as being deleted.

@@ -6,6 +6,7 @@
 
 mod drift;
 mod end;
+mod why;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +99,7 @@ pub(super) type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Key, Notice>;
 
 /// The attacher.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Attacher {
     pub(crate) in_flight: InFlightState,
     /// Mean durations of calls, by direction.

@@ -11,8 +11,9 @@ use csi_proto::csi::{
 };
 use serde_json::Value;
 use sidecar::controller;
-use sidecar::controller::request::{self, Body, Part, Patch, Requests};
+use sidecar::controller::request::{self, Body, OfKind, Part, Patch, Requests};
 use sidecar::csi::Migrated;
+use sidecar::why::Kind;
 
 use super::flight::Target;
 use super::{Attacher, View};
@@ -66,6 +67,15 @@ sidecar::calls! {
 pub type Publish = controller::Call<ControllerPublishVolumeRequest>;
 /// The call that unpublishes a volume.
 pub type Unpublish = controller::Call<ControllerUnpublishVolumeRequest>;
+
+impl OfKind for Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Attachment(_) => Kind::Attachment.name(),
+            Self::Volume(_) => Kind::Volume.name(),
+        }
+    }
+}
 
 impl request::Object for Object {
     fn key(&self) -> &str {

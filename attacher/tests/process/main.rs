@@ -32,3 +32,4 @@ mod start;
 mod trace;
 mod trivial;
 mod volume;
+mod why;

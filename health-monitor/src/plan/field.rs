@@ -49,6 +49,16 @@ pub enum News {
 }
 
 impl Field {
+    /// The same, without those that wait: no decision about a volume looks at others.
+    #[must_use]
+    pub fn without_waiting(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            waiting: BTreeSet::new(),
+            dropped: self.dropped,
+        }
+    }
+
     /// Whether the conditions of this volume may be written to a claim that has none. Starts a trial if none is
     /// running.
     pub fn admits(&mut self, handle: &Text, now: Instant) -> bool {

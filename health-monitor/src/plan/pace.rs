@@ -11,7 +11,7 @@ use crate::model::Text;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The schedule; see the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pace {
     /// Volumes not yet queried in this round.
     round: VecDeque<Text>,

@@ -6,11 +6,13 @@
 //! | `driver` | none itself: the current mode, and the switch to a restarted driver |
 //! | `report` | none itself: the driver's reports, and the writes and events they cause |
 //! | `volume` | a query about one volume, and the updates of its claims |
+//! | `why` | none itself: the answers of `--why-endpoint` about one object |
 
 mod cycle;
 mod driver;
 mod report;
 mod volume;
+mod why;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -132,7 +134,7 @@ struct Failing {
 }
 
 /// The state of the driver's lists.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lists {
     /// Number of incomplete lists in a row.
     incomplete: u32,
@@ -146,7 +148,7 @@ type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Key, Notice>;
 
 /// The health monitor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HealthMonitor {
     settings: Settings,
     /// Whether all caches are complete.

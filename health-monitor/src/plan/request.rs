@@ -7,7 +7,8 @@ use csi_proto::csi::{ControllerGetVolumeHealthRequest, ControllerListVolumeHealt
 use csi_proto::volume_condition::{ControllerGetVolumeRequest, ListVolumesRequest};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sidecar::controller::request::{self, Body, Part, Patch, Requests};
+use sidecar::controller::request::{self, Body, OfKind, Part, Patch, Requests};
+use sidecar::why::Kind;
 
 use super::HealthMonitor;
 use super::event::{ABNORMAL, Tell};
@@ -66,6 +67,15 @@ sidecar::calls! {
     GetHealth(ControllerGetVolumeHealthRequest),
     ListConditions(ListVolumesRequest),
     GetCondition(ControllerGetVolumeRequest),
+}
+
+impl OfKind for Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => Kind::Claim.name(),
+            Self::Events => "Event",
+        }
+    }
 }
 
 impl request::Object for Object {

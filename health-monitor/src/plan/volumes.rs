@@ -57,6 +57,22 @@ impl Volumes {
         others.map(|(_, name)| name)
     }
 
+    /// All volumes.
+    pub fn names(&self) -> impl Iterator<Item = &Text> {
+        let more = self.more.iter().map(|(_, name)| name);
+        self.one.values().chain(more)
+    }
+
+    /// The part about one handle.
+    #[must_use]
+    pub fn about(&self, handle: &Text) -> Self {
+        let mut about = Self::default();
+        for name in self.of(handle) {
+            about.add(handle, &name);
+        }
+        about
+    }
+
     /// The stored copy of this handle, if any volume has it.
     pub fn handle(&self, handle: &str) -> Option<&Text> {
         self.one.get_key_value(handle).map(|(handle, _)| handle)

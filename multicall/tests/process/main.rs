@@ -19,3 +19,4 @@ mod node;
 mod server;
 mod shown;
 mod stage;
+mod why;

@@ -4,7 +4,7 @@
 
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    MASTER, METRICS, SECURE_HTTP, TRACING, VERSION,
+    MASTER, METRICS, SECURE_HTTP, TRACING, VERSION, WHY,
 };
 use sidecar::flags::{Dialect, Flag, Kind, Spec, retired};
 
@@ -204,6 +204,7 @@ pub static SPEC: Spec = Spec {
         LEADER_ELECTION,
         HTTP_ENDPOINT,
         SECURE_HTTP,
+        WHY,
         METRICS,
         PPROF,
         FEATURE_GATES,

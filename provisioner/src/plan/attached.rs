@@ -4,10 +4,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use sidecar::part::only;
+
 use crate::model::{Attachment, Text};
 
 /// Index of the VolumeAttachments.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Attached {
     /// Nodes of the attachments, by the volume that they name; a node appears once for each attachment.
     nodes: HashMap<Text, Vec<Text>>,
@@ -20,6 +22,15 @@ impl Attached {
     #[must_use]
     pub fn node_of(&self, volume: &str) -> Option<&Text> {
         self.nodes.get(volume)?.first()
+    }
+
+    /// The part about one volume.
+    #[must_use]
+    pub fn of(&self, volume: &Text) -> Self {
+        Self {
+            nodes: only(self.nodes.get_key_value(volume)),
+            waiting: HashSet::new(),
+        }
     }
 
     /// Adds an attachment.

@@ -15,6 +15,7 @@ use super::outcome::RequeueTrigger;
 use crate::model::{Claim, ClaimPhase, Text};
 
 mod others;
+mod part;
 mod pending_create;
 
 pub use pending_create::{Outcome, PendingCreate, Start, Unsaved};
@@ -60,7 +61,7 @@ fn is_among<P: Asked>(asked: &Arc<P>, these: &[Arc<P>]) -> bool {
 }
 
 /// The in-flight state of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct InFlightState<P> {
     pending_creates: HashMap<ClaimKey, PendingCreate<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
@@ -301,6 +302,12 @@ impl<P: Asked> InFlightState<P> {
         pending_creates.chain(self.calls.values().map(|claim| &**claim))
     }
 
+    /// The claim's requests with unknown outcome.
+    #[must_use]
+    pub fn pending_create(&self, key: &ClaimKey) -> Option<&PendingCreate<P>> {
+        self.pending_creates.get(key)
+    }
+
     /// Whether the last call for the claim had no answer.
     #[must_use]
     pub fn is_pinned(&self, key: &ClaimKey) -> bool {
@@ -339,6 +346,24 @@ impl<P: Asked> InFlightState<P> {
             | RequeueTrigger::AnyNode
             | RequeueTrigger::Grant(_) => None,
         })
+    }
+
+    /// The triggers that requeue the claim before its back-off ends.
+    #[must_use]
+    pub fn awaited(&self, key: &ClaimKey) -> &[RequeueTrigger] {
+        self.waits.awaited_by(key)
+    }
+
+    /// How long the driver's refusal still keeps the claim's request from being repeated.
+    #[must_use]
+    pub fn refused_for(&self, key: &ClaimKey, now: Instant) -> Duration {
+        self.slow.time_remaining(key, now)
+    }
+
+    /// Whether CreateVolume is being called for the claim.
+    #[must_use]
+    pub fn is_calling(&self, key: &ClaimKey) -> bool {
+        self.calls.contains_key(key)
     }
 
     /// The claims that wait for this trigger; their waits end.

@@ -89,6 +89,7 @@ pub struct Ticket {
 }
 
 /// The journal of one process.
+#[derive(Clone)]
 pub struct Journal {
     owner: Owner,
     epoch: u64,
@@ -153,6 +154,17 @@ impl Journal {
             late: Vec::new(),
             forgotten: Vec::new(),
             broken: Vec::new(),
+        }
+    }
+
+    /// A journal that is [`closed`](Self::closed) for the same reason as this one, or open, and has no entries.
+    #[must_use]
+    pub fn without_entries(&self) -> Self {
+        Self {
+            objects: Vec::new(),
+            read: usize::from(!self.is_open()),
+            open_error: self.open_error.clone(),
+            ..Self::new(self.owner.clone())
         }
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use csi_proto::csi::{CreateVolumeRequest, GetCapacityRequest, Topology};
+use sidecar::part::only;
 
 use super::in_flight::ClaimKey;
 use super::settings::{NodeDeployment, Settings};
@@ -59,12 +60,12 @@ impl Pace {
 }
 
 /// Claims that this process competes for. A crash forgets them, and the delays start again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnershipRaces {
     claims: HashMap<ClaimKey, Race>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Race {
     attempts: u32,
     /// End of the current delay.
@@ -97,6 +98,14 @@ impl OwnershipRaces {
                 race.due = now.checked_add(delay);
                 Turn::Wait(delay)
             }
+        }
+    }
+
+    /// The part about one claim.
+    #[must_use]
+    pub fn of(&self, key: &ClaimKey) -> Self {
+        Self {
+            claims: only(self.claims.get_key_value(key)),
         }
     }
 

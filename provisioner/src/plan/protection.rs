@@ -105,6 +105,12 @@ pub fn volume_of(claim: &Claim, driver: &Driver, settings: &Settings) -> Option<
     ours.then(|| request::volume_name(settings, &claim.uid).ok())?
 }
 
+/// Whether the claim names one of these snapshots.
+#[must_use]
+pub fn names_one_of(claim: &Claim, snapshots: &[NamespacedName]) -> bool {
+    snapshots_of(claim).any(|snapshot| snapshots.contains(&snapshot))
+}
+
 /// Snapshots from which open claims are being restored. `has_volume` tells for which claims the PersistentVolume
 /// exists: they may wait for their binding, but do not need the snapshot any more.
 #[must_use]
@@ -139,7 +145,7 @@ fn waits(claim: &Claim) -> bool {
 }
 
 /// The snapshots that the claim names.
-fn snapshots_of(claim: &Claim) -> impl Iterator<Item = NamespacedName> {
+pub fn snapshots_of(claim: &Claim) -> impl Iterator<Item = NamespacedName> {
     let named = |source: &DataSource, namespace: Option<&Text>| {
         let group = source.group.as_deref();
         let snapshot =

@@ -13,6 +13,7 @@
 //! | `source` | finalizers of data sources |
 //! | `journal` | the reactor's entries in the provisioning journal |
 //! | `notice` | log lines, events and metrics |
+//! | `why` | what `--why-endpoint` says about one object |
 
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ mod notice;
 mod ownership;
 mod source;
 mod volume;
+mod why;
 
 pub use notice::{Failed, Notice, UnsettledRequest};
 
@@ -170,6 +172,7 @@ type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Key, Notice>;
 
 /// The provisioner.
+#[derive(Clone)]
 pub struct Provisioner {
     settings: Settings,
     in_flight: InFlightState<PinnedRequest>,

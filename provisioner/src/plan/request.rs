@@ -17,9 +17,10 @@ use csi_proto::csi::{
     VolumeContentSource,
 };
 use serde::{Deserialize, Serialize};
-use sidecar::controller::request::{self, Requests};
+use sidecar::controller::request::{self, OfKind, Requests};
 use sidecar::csi::Migrated;
 use sidecar::csi::access_mode::AccessMode;
+use sidecar::why::Kind;
 
 use super::claim::{Announcement, Failure};
 use super::in_flight::{Asked, Unsaved};
@@ -135,6 +136,18 @@ impl Object {
     #[must_use]
     pub fn snapshot(namespace: &str, name: &str) -> Self {
         Self::Snapshot(format!("{namespace}/{name}").into())
+    }
+}
+
+impl OfKind for Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Claim(_) | Self::SourceClaim(_) | Self::Owner(..) => Kind::Claim.name(),
+            Self::Volume(_) | Self::SourceVolume(_) => Kind::Volume.name(),
+            Self::Snapshot(_) => Kind::Snapshot.name(),
+            Self::Content(_) => Kind::Content.name(),
+            Self::AttributesClass(_) => Kind::AttributesClass.name(),
+        }
     }
 }
 

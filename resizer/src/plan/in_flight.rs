@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use sidecar::keyed_guard::KeyedGuards;
+use sidecar::part::only;
 use sidecar::waits::Waits;
 
 use annotated::AnnotatedVolumes;
@@ -72,7 +73,7 @@ pub enum Next {
 }
 
 /// State of one claim.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Entry {
     uid: Uid,
     doubts: Vec<Object>,
@@ -80,14 +81,14 @@ struct Entry {
 }
 
 /// State of one task.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Memory {
     marks: Marks,
     slow: Option<Infeasible>,
 }
 
 /// An attempt under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     kind: Kind,
     /// Whether the claim has left the cache since.
@@ -95,7 +96,7 @@ struct Running {
 }
 
 /// The state of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct InFlightState {
     /// Time before a request that the driver called infeasible is repeated.
     retention: Duration,
@@ -125,6 +126,34 @@ impl InFlightState {
             usage: Usage::default(),
             calls: KeyedGuards::default(),
         }
+    }
+
+    /// What a decision about a task of the claim looks at: of other claims and pods there may be 50,000.
+    #[must_use]
+    pub fn about(&self, claim: &Text) -> Self {
+        Self {
+            retention: self.retention,
+            claims: only(self.claims.get_key_value(claim)),
+            turns: self.turns.clone(),
+            running: HashMap::new(),
+            waits: Waits::default(),
+            annotated: self.annotated.about(claim),
+            usage: self.usage.of(claim),
+            calls: self.calls.clone(),
+        }
+    }
+
+    /// The triggers that requeue the task.
+    #[must_use]
+    pub fn awaited(&self, task: &Task) -> &[RequeueTrigger] {
+        self.waits.awaited_by(task)
+    }
+
+    /// How long the driver's refusal still keeps the task's request from being repeated.
+    #[must_use]
+    pub fn refused_for(&self, task: &Task, now: Instant) -> Option<Duration> {
+        let memory = self.claims.get(&task.claim)?.tasks.get(&task.kind)?;
+        memory.waits(self.retention, now).map(|(_, rest)| rest)
     }
 
     /// Whether a pod uses the claim.

@@ -2,6 +2,8 @@
 //!
 //! The crash simulation drives this object and no other.
 
+mod why;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,7 +103,7 @@ type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Task, Notice>;
 
 /// The resizer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Resizer {
     pub(crate) in_flight: InFlightState,
     gates: SyncGates,

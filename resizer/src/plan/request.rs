@@ -8,9 +8,10 @@ use csi_proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, VolumeCapability,
 };
 use serde_json::Value;
-use sidecar::controller::request::{self, Body, Part, Patch, Requests};
+use sidecar::controller::request::{self, Body, OfKind, Part, Patch, Requests};
 use sidecar::csi::Migrated;
 use sidecar::csi::access_mode::{BadAccessModes, access_mode};
+use sidecar::why::Kind;
 
 use super::{Driver, Resizer, Settings};
 use crate::keys::{CLAIM_NAME_PARAMETER, CLAIM_NAMESPACE_PARAMETER, VOLUME_NAME_PARAMETER};
@@ -188,6 +189,15 @@ pub fn asked(request: &ControllerExpandVolumeRequest) -> i64 {
 pub fn wording(target: &Text, request: &ControllerModifyVolumeRequest) -> String {
     let parameters: std::collections::BTreeMap<_, _> = request.mutable_parameters.iter().collect();
     format!("{target} {parameters:?}")
+}
+
+impl OfKind for Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => Kind::Claim.name(),
+            Self::Volume(_) => Kind::Volume.name(),
+        }
+    }
 }
 
 impl request::Object for Object {

@@ -9,12 +9,12 @@ use super::driver::Abilities;
 use super::{Kind, Settings, Task};
 
 /// A gate for each kind of task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SyncGates {
     kinds: [(Kind, Gate); 2],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Gate {
     Open,
     /// The tasks that have arrived early.

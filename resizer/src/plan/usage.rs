@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 
+use sidecar::part::only;
+
 use crate::model::{Pod, Text};
 
 /// Number of pods that use each claim, by `namespace/name`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Usage {
     users: HashMap<Text, usize>,
 }
@@ -17,6 +19,14 @@ impl Usage {
     #[must_use]
     pub fn is_used(&self, claim: &str) -> bool {
         self.users.contains_key(claim)
+    }
+
+    /// The part about one claim.
+    #[must_use]
+    pub fn of(&self, claim: &Text) -> Self {
+        Self {
+            users: only(self.users.get_key_value(claim)),
+        }
     }
 
     /// The cached pod changed from `old` to `new`; `None` means that it uses no claims. Returns the

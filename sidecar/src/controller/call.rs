@@ -11,6 +11,7 @@ use super::view::View;
 use crate::csi::rpc::Rpc;
 use crate::csi::{Migrated, call_with};
 use crate::rpc_code::RpcError;
+use crate::why;
 
 /// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,9 @@ pub trait Calls: Send + Sync {
 
     /// The call's name, and the error that it ended with.
     fn outcome(called: &Self::Called) -> (&'static str, Option<&CallError>);
+
+    /// The name of the RPC.
+    fn name(&self) -> &'static str;
 }
 
 /// A call of one type, which determines the type of the response.
@@ -120,6 +124,10 @@ impl Calls for Infallible {
 
     fn outcome(called: &Self) -> (&'static str, Option<&CallError>) {
         match *called {}
+    }
+
+    fn name(&self) -> &'static str {
+        match *self {}
     }
 }
 
@@ -175,6 +183,12 @@ macro_rules! calls {
                     $(Called::$call(_, result) => (stringify!($call), result.as_ref().err()),)+
                 }
             }
+
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$call(_) => <$request as $crate::csi::rpc::Rpc>::name(),)+
+                }
+            }
         }
 
         $(impl $crate::controller::call::Makes<$crate::controller::Call<$request $(, $about)?>> for Call {
@@ -206,6 +220,7 @@ impl<D: Driver> View<D> {
             Err(error) => return (Err(CallError::Unreachable(error)), Duration::ZERO),
         };
         let (request, started) = (call.migrated.mark(M::clone(call)), Instant::now());
+        why::call_begins(timeout);
         let response = call_with(timeout, request, async |request| {
             M::send(channel, request).await
         });

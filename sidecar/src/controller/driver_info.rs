@@ -70,7 +70,7 @@ impl DriverInfo {
     }
 
     /// A receiver of the driver's last report and of every one that differs from it.
-    pub(super) fn watch(&self) -> watch::Receiver<Option<Arc<Known>>> {
+    pub(crate) fn watch(&self) -> watch::Receiver<Option<Arc<Known>>> {
         self.known.subscribe()
     }
 }

@@ -2,6 +2,7 @@
 //! key needs, and the queue learns how the attempt ended.
 
 mod bound;
+mod explain;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::outage::Outage;
 use crate::queue::{Queue, Work};
 use crate::trace::{self, Ending, Tracer, Traces};
 use crate::verbose;
+use crate::why::{self, Notes};
 
 pub use bound::{Bound, Circle, MOST_REQUESTS};
 
@@ -46,6 +48,8 @@ pub struct Engine<R: Reactor, S> {
     queues: Vec<Queue<R::Key>>,
     shell: S,
     traces: OnceLock<Traces<R::Key>>,
+    /// For answers about objects, with `--why-endpoint`.
+    notes: OnceLock<Notes<R>>,
 }
 
 impl<R: Reactor, S: Shell<R>> Engine<R, S> {
@@ -61,6 +65,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             queues,
             shell: shell(engine),
             traces: OnceLock::new(),
+            notes: OnceLock::new(),
         })
     }
 
@@ -152,12 +157,17 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
 
     async fn work(&self, queue: &Queue<R::Key>, work: Work<R::Key>) {
         let traced = self.trace(queue, &work);
-        let (attempt, circle) = trace::within(traced.as_ref(), self.attempt(&work)).await;
+        let noted = self.notes.get().map(|notes| notes.begins(work.key()));
+        let attempt = trace::within(traced.as_ref(), self.attempt(&work));
+        let (attempt, circle) = why::within(noted, attempt).await;
         let verdict = self.turn(|reactor, informers| reactor.end(attempt, informers, now()));
         if let (Some(traces), Some(running)) = (self.traces.get(), traced) {
             let left = self.reactor().subject(work.key(), self.shell.informers());
             let open = left.is_some_and(|subject| subject.open);
             traces.ended(running, ending(&verdict, circle.is_some()), open);
+        }
+        if let Some(notes) = self.notes.get() {
+            notes.ends(work.key(), &verdict, circle.as_ref());
         }
         match (verdict, circle) {
             // The verdict neither reports the failure nor schedules a retry.
@@ -236,7 +246,14 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             };
             let reply = match bound.admit(&request) {
                 Ok(()) => {
+                    let notes = self.notes.get();
+                    if let Some(notes) = notes {
+                        notes.asks(key, &request);
+                    }
                     let reply = self.shell.execute(request).await;
+                    if let Some(notes) = notes {
+                        notes.answered(key, &reply);
+                    }
                     bound.answered::<R::Request>(&reply);
                     verbose!(5, ?key, step = R::Request::line(&reply), "Step");
                     reply

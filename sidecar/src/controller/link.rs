@@ -63,6 +63,8 @@ pub struct Link {
     name: String,
     known: Mutex<Known>,
     away: watch::Sender<bool>,
+    /// Since when it is away, or there.
+    turned: Mutex<Instant>,
     /// Position after the last loss from which the driver came back. The following task may be dropped at
     /// any point, as at the end of a campaign, and the next one continues from here.
     recovered: Mutex<Losses>,
@@ -124,6 +126,16 @@ impl Link {
         let weak: Weak<V> = Arc::downgrade(&view);
         known.views.push(weak);
         Ok(view)
+    }
+
+    /// Whether the driver can be asked, and since when that is so.
+    pub fn state(&self) -> (bool, std::time::Instant) {
+        (!*self.away.borrow(), lock(&self.turned).into_std())
+    }
+
+    fn turn(&self, is_away: bool) {
+        *lock(&self.turned) = Instant::now();
+        self.away.send_replace(is_away);
     }
 
     /// The metrics of calls to the driver.
@@ -204,7 +216,7 @@ impl Link {
         let mut next = Instant::now();
         loop {
             losses.next().await;
-            self.away.send_replace(true);
+            self.turn(true);
             let lost = Instant::now();
             sleep_until(next).await;
             next = Instant::now() + RETRY_INTERVAL;
@@ -236,7 +248,7 @@ impl Link {
                 return Lost::Renamed;
             }
             *lock(&self.recovered) = losses.clone();
-            self.away.send_replace(false);
+            self.turn(false);
             let seconds = lost.elapsed().as_secs_f32();
             if is_taken && is_told {
                 tracing::info!(driver, seconds, "The CSI driver is back");

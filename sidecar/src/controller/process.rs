@@ -32,6 +32,7 @@ use crate::queue;
 use crate::secure::reviews;
 use crate::shutdown::{Shutdown, Signal};
 use crate::trace::{self, Exporter, LAST_SPANS, Tracer};
+use crate::why::{self, ProcessFacts};
 
 /// A program's fixed properties.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,8 @@ pub struct Process {
     pub(super) ready: ReadyLines,
     /// The command line's settings, for those lines.
     pub(super) flags: Arc<FlagSummary>,
+    /// Who answers questions about objects, with `--why-endpoint`.
+    pub(super) why: Option<why::Endpoint>,
     /// Exporter of traces, if they are on.
     traces: Option<Exporter>,
     program: Program,
@@ -168,7 +171,14 @@ impl Process {
             Some(secure) => Some(guarded(secure, &program, &options, &server, &registry).await?),
             None => None,
         };
+        let (health, missing) = (LeaderHealth::default(), Findings::default());
+        let driver = DriverInfo::new(&registry)?;
+        let facts = || {
+            let driver = (&driver, values.has("csi-address"));
+            ProcessFacts::new(program.name, &health, &missing, driver)
+        };
         Ok(Arc::new(Self {
+            why: why::Endpoint::from_flags(values, facts),
             secure,
             client: first.client.clone(),
             first,
@@ -179,15 +189,15 @@ impl Process {
             server,
             traces,
             program,
-            missing: Findings::default(),
+            missing,
             election: ElectionMetrics::new(&registry)?,
-            driver: DriverInfo::new(&registry)?,
+            driver,
             lifecycle: LifecycleMetrics::new(&registry)?,
             skew,
             ready: ReadyLines::default(),
             flags: Arc::new(FlagSummary::new(values, program.gates)),
             registry,
-            health: LeaderHealth::default(),
+            health,
             hindrances: Hindrances::default(),
         }))
     }
@@ -294,9 +304,20 @@ impl Process {
     ) -> Result<(), Exit> {
         let plain = self.listen(http, &more).await?;
         let secure = { self.secure.as_ref() }.map(|(http, ..)| http);
-        let secure = self.listen(secure, &more).await?;
+        let also = |routes: &mut Routes| {
+            more(routes)?;
+            { self.why.iter() }.try_for_each(|why| why.add_to(routes))
+        };
+        let secure = self.listen(secure, also).await?;
+        let why = why::Endpoint::listen(self.why.as_ref(), self.program.fatal).await?;
         let serving = async {
             match plain {
+                Some((server, routes)) => server.serve(routes).await,
+                None => std::future::pending().await,
+            }
+        };
+        let serving_why = async {
+            match why {
                 Some((server, routes)) => server.serve(routes).await,
                 None => std::future::pending().await,
             }
@@ -320,6 +341,7 @@ impl Process {
             biased;
             result = working => result,
             () = serving => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
+            () = serving_why => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
             () = serving_secure => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
             never = probe(self.client.clone(), self.server.clone()) => match never {},
         }

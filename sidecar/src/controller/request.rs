@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::call::{CallError, Calls};
-use crate::rpc_code::RpcError;
+use crate::rpc_code::{self, RpcError};
 use crate::secret::SecretRef;
 use crate::text::Text;
 
@@ -44,8 +44,14 @@ pub trait Requests: Sized + Send + 'static {
     type Event: Debug + Send + Sync;
 }
 
+/// What people call an object.
+pub trait OfKind {
+    /// Kubernetes' name of its kind, or of the kind of a list's objects; empty where the controller has a single one.
+    fn kind(&self) -> &'static str;
+}
+
 /// An object of the API server, or a list of objects that is read with one request.
-pub trait Object: Clone + Hash + Send + Sync {
+pub trait Object: OfKind + Clone + Hash + Send + Sync {
     /// `name`, or `namespace/name`; for a list, the namespace, or an empty text for all namespaces.
     fn key(&self) -> &str;
 
@@ -60,6 +66,12 @@ pub trait Object: Clone + Hash + Send + Sync {
 impl Object for Text {
     fn key(&self) -> &str {
         self
+    }
+}
+
+impl OfKind for Text {
+    fn kind(&self) -> &'static str {
+        ""
     }
 }
 
@@ -112,6 +124,17 @@ pub enum Body {
 }
 
 impl Body {
+    /// The method of HTTP.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Patch(..) => "PATCH",
+            Self::Create(_) => "POST",
+            Self::Replace(_) | Self::Edit(_) => "PUT",
+            Self::Delete(_) => "DELETE",
+        }
+    }
+
     /// The body of a patch; null for other methods.
     #[must_use]
     pub fn patch(&self) -> &Value {
@@ -169,6 +192,12 @@ pub trait Ask: Send + Sync {
     /// The request and its result, as one line for the log: without the values of a Secret and the messages of
     /// a call, which are logged where they are sent.
     fn line(reply: &Self::Reply) -> String;
+
+    /// The request in a few words: the method and the object, or the name of the call. Without anything that it sends.
+    fn name(&self) -> String;
+
+    /// Code and text of the failure that the request came to, if it failed.
+    fn failure(reply: &Self::Reply) -> Option<(&'static str, String)>;
 }
 
 impl<R: Requests> Ask for Request<R> {
@@ -223,6 +252,47 @@ impl<R: Requests> Ask for Request<R> {
             Reply::Event(event) => said::<ApiError>(short(event), None),
         }
     }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Get(object) => about("GET", object),
+            Self::Write(Write { object, body, .. }) => about(body.method(), object),
+            Self::Secret(secret) => {
+                let SecretRef { namespace, name } = secret.as_ref();
+                format!("GET Secret {namespace}/{name}")
+            }
+            Self::Call(call) => call.name().to_owned(),
+            Self::Event(_) => "Event".to_owned(),
+        }
+    }
+
+    fn failure(reply: &Reply<R>) -> Option<(&'static str, String)> {
+        match reply {
+            Reply::Get(_, result) | Reply::Write(_, result) => {
+                result.as_ref().err().map(ApiError::code_and_text)
+            }
+            Reply::Secret(_, Err(SecretError::Unread(error))) => Some(error.code_and_text()),
+            Reply::Secret(_, Err(SecretError::NotText)) => {
+                Some(("NotText", "a value of the Secret is not text".to_owned()))
+            }
+            Reply::Call(called, _) => match R::Calls::outcome(called).1? {
+                CallError::Unreachable(error) | CallError::Failed(error) => {
+                    Some((rpc_code::name(error.code), error.to_string()))
+                }
+            },
+            Reply::Secret(_, Ok(_)) | Reply::Event(_) => None,
+        }
+    }
+}
+
+/// The method and the object: `PATCH PersistentVolume pv1`.
+fn about(method: &str, object: &impl Object) -> String {
+    let method = object.selector().map_or(method, |_| "LIST");
+    let selector = object.selector().map(|(_, selector)| selector);
+    let words = [method, object.kind(), object.key()];
+    let words = words.into_iter().chain(selector.as_deref());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
 }
 
 /// Cuts the text: purposes may carry whole objects.

@@ -1,6 +1,8 @@
 //! A controller's share of its process: its access to the API server, its queues' metrics, its
 //! lease.
 
+mod why;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use crate::lifecycle::{self, Lifecycle, Stage};
 use crate::queue;
 use crate::shutdown::Requested;
 use crate::trace::Tracer;
+use crate::why::Lists;
 
 /// How long work waits for the first permission check.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -68,6 +71,8 @@ pub struct Seat {
     begun: Mutex<Option<Beginning>>,
     /// Its lifecycle metrics, until it begins.
     lifecycle: Mutex<Option<Lifecycle>>,
+    /// What it watches, for answers about objects.
+    lists: Lists,
 }
 
 impl Seat {
@@ -88,6 +93,7 @@ impl Seat {
             optional: watch_channel::Sender::default(),
             begun: Mutex::default(),
             lifecycle: Mutex::default(),
+            lists: Lists::default(),
         }
     }
 
@@ -120,6 +126,7 @@ impl Seat {
             optional: watch_channel::Sender::default(),
             begun: Mutex::default(),
             lifecycle: Mutex::default(),
+            lists: Lists::default(),
         }
     }
 
@@ -227,6 +234,9 @@ impl Seat {
 
     /// Keeps the caches in sync with the API server, for ever.
     pub async fn watch<W>(&self, watches: &[Watch<W>]) -> std::convert::Infallible {
+        if self.process.why.is_some() {
+            self.lists.watches(watch::lists(watches));
+        }
         watch::keep(&self.tenure.feeds, watches).await
     }
 
@@ -269,6 +279,7 @@ impl Seat {
         if let Some(lifecycle) = first {
             lifecycle.listed();
         }
+        self.lists.begin();
         let mut known = self.optional.subscribe();
         let _ = timeout(A_MOMENT, known.wait_for(Option::is_some)).await;
         let begun = Beginning {

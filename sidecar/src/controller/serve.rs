@@ -10,6 +10,7 @@ use crate::error::Chain;
 use crate::flags::Exit;
 use crate::http::{Reply, Routes, Server};
 use crate::metrics::Registry;
+use crate::why::answer::Leadership;
 
 /// Path of the health check of leader election.
 pub const HEALTH: &str = "/healthz/leader-election";
@@ -32,6 +33,25 @@ impl LeaderHealth {
     pub fn problem(&self) -> Option<String> {
         let now = clock::now();
         self.lock().values().find_map(|health| health.problem(now))
+    }
+
+    /// The leases that are held or asked for.
+    #[must_use]
+    pub fn leases(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Who holds this lease, if it is held or asked for.
+    #[must_use]
+    pub fn leadership(&self, lease: &str) -> Option<Leadership> {
+        let (seen, holder, leads) = self.lock().get(lease)?.seen();
+        let (holder, since) = holder.unzip();
+        Some(Leadership {
+            leads,
+            lease: Some(seen).filter(|seen| !seen.is_empty()),
+            holder,
+            since,
+        })
     }
 
     /// Leases that the API server refuses, with the reason, a line each.

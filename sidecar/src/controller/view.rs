@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -230,6 +230,9 @@ pub trait Followed {
     /// The driver's name.
     fn driver_name(&self) -> &str;
 
+    /// The connection.
+    fn connection(&self) -> Weak<Link>;
+
     /// As [`View::follow`].
     fn until_lost(&self) -> Pin<Box<dyn Future<Output = Exit> + '_>>;
 }
@@ -237,6 +240,10 @@ pub trait Followed {
 impl<D: Driver> Followed for View<D> {
     fn driver_name(&self) -> &str {
         self.link.name()
+    }
+
+    fn connection(&self) -> Weak<Link> {
+        Arc::downgrade(&self.link)
     }
 
     fn until_lost(&self) -> Pin<Box<dyn Future<Output = Exit> + '_>> {

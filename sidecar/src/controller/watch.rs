@@ -150,6 +150,14 @@ pub fn kinds<W>(watches: &[Watch<W>]) -> impl Iterator<Item = &'static str> {
     needed.map(|watch| watch.scope.resource.plural)
 }
 
+/// The kinds of objects that are watched, with their caches.
+pub(super) fn lists<W>(
+    watches: &[Watch<W>],
+) -> impl Iterator<Item = (&'static str, Arc<dyn Sink>)> {
+    let needed = watches.iter().filter(|watch| watch.is_needed);
+    needed.map(|watch| (watch.scope.resource.plural, Arc::clone(&watch.cache)))
+}
+
 /// Waits, in the order of `watches`, for everything that work needs.
 pub async fn ready(watches: &[Watch]) {
     ready_for(watches, &()).await;

@@ -14,6 +14,17 @@ pub trait Rpc: Clone + Send + Sync + 'static {
     /// The RPC's response.
     type Response: Send;
 
+    /// Name of the request's message.
+    const REQUEST: &'static str;
+
+    /// Name of the RPC, such as `CreateVolume`.
+    #[must_use]
+    fn name() -> &'static str {
+        Self::REQUEST
+            .strip_suffix("Request")
+            .unwrap_or(Self::REQUEST)
+    }
+
     /// Sends the request.
     fn send(
         channel: Channel,
@@ -25,6 +36,8 @@ macro_rules! rpcs {
     ($package:ident { $($client:ident: $method:ident($request:ident) -> $response:ident;)* }) => {$(
         impl Rpc for $package::$request {
             type Response = $package::$response;
+
+            const REQUEST: &'static str = stringify!($request);
 
             async fn send(
                 channel: Channel,

@@ -235,6 +235,7 @@ impl Elector {
         }
         self.seen = found;
         self.health.set_refused(None);
+        self.health.set_seen(self.name(), &record);
         self.election.found(record, now(), unit_random());
     }
 
@@ -244,6 +245,7 @@ impl Elector {
                 let record = lease::read(&written);
                 self.seen = written;
                 self.health.set_refused(None);
+                self.health.set_seen(self.name(), &record);
                 self.election.written(record, started, now());
                 self.show();
             }

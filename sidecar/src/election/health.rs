@@ -6,6 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::decide::Record;
+
 /// The elector's health; clones share one state.
 #[derive(Debug, Clone)]
 pub struct Health {
@@ -21,6 +23,10 @@ struct State {
     renewed: Option<Instant>,
     /// Why the API server refused the last request for the lease, if so.
     refused: Option<String>,
+    /// The holder of the lease as last seen, and since when it says that it holds it.
+    holder: Option<(String, String)>,
+    /// `namespace/name` of the lease.
+    lease: String,
 }
 
 impl Health {
@@ -40,6 +46,23 @@ impl Health {
     /// Records why the API server refused the last request for the lease, if so.
     pub(super) fn set_refused(&self, refused: Option<String>) {
         self.lock().refused = refused;
+    }
+
+    /// Records the holder of the lease `namespace/name` as last seen, and since when it holds it.
+    pub(super) fn set_seen(&self, lease: String, record: &Record) {
+        let mut state = self.lock();
+        state.lease = lease;
+        state.holder = Some((record.holder.clone(), record.acquired.clone()));
+    }
+
+    /// The lease as last seen: `namespace/name`, the holder and since when it holds it; and whether this process leads.
+    pub fn seen(&self) -> (String, Option<(String, String)>, bool) {
+        let state = self.lock();
+        let holder = state
+            .holder
+            .clone()
+            .filter(|(holder, _)| !holder.is_empty());
+        (state.lease.clone(), holder, state.renewed.is_some())
     }
 
     /// Why this process could not become leader. `None` while it leads: a leader goes on working.

@@ -135,6 +135,16 @@ pub static SECURE_HTTP: &[Flag] = &[
     ),
 ];
 
+/// The endpoint that answers questions about objects: for controllers.
+pub static WHY: &[Flag] = &[Flag::new(
+    "why-endpoint",
+    Kind::String,
+    "",
+    "The TCP network address where the program says what it does for one object, and why not yet (example: \
+     localhost:8090). Without authentication: whoever reaches the address can ask. With --secure-http-endpoint it \
+     answers there as well, below /why/. Empty means that it does not answer.",
+)];
+
 const PATH: Flag = Flag::new(
     "metrics-path",
     Kind::String,

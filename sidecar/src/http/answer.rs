@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
@@ -12,7 +13,7 @@ use tokio::time::sleep;
 
 use super::admission::Phase;
 use super::open::{Member, OpenConnections};
-use super::{Reply, Routes};
+use super::{Handler, PathRequest, Reply, Route, Routes};
 
 const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
 /// Maximum bytes of large responses held for clients at the same time; a larger response may be
@@ -56,17 +57,17 @@ impl Answers {
 
     /// Renders the response of `path` for a connection; other connections may be closed to make
     /// room.
-    pub(super) async fn answer(&self, path: &str, member: &Member) -> Response<Full<Bytes>> {
-        let Some(route) = self.routes.find(path) else {
+    pub(super) async fn answer(&self, head: &Parts, member: &Member) -> Response<Full<Bytes>> {
+        let Some((route, rest)) = self.routes.find(head.uri.path()) else {
             return small(Reply::not_found());
         };
         if !route.is_large {
             member.enter(Phase::Answering);
-            return small((route.handler)().await);
+            return small(handled(route, head, rest).await);
         }
         member.enter(Phase::Queued);
         let _turn = self.turn.lock().await;
-        let mut reply = (route.handler)().await;
+        let mut reply = handled(route, head, rest).await;
         let text = std::mem::take(&mut reply.body);
         let room = self.room(text.len(), &member.open).await;
         let body = Bytes::from_owner(Held { text, _room: room });
@@ -83,6 +84,21 @@ impl Answers {
             }
             open.close_those_not_reading(SLOW);
             sleep(LOOK).await;
+        }
+    }
+}
+
+async fn handled(route: &Route, head: &Parts, rest: &str) -> Reply {
+    match &route.handler {
+        Handler::Fixed(handler) => handler().await,
+        Handler::Below(handler) => {
+            let host = head.headers.get(HOST);
+            let request = PathRequest {
+                method: head.method.clone(),
+                host: host.map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()),
+                rest: rest.to_owned(),
+            };
+            handler(request).await
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) async fn converse<G: Guard>(
                         return Ok(small(refused));
                     }
                 }
-                let answer = answers.answer(path, member).await;
+                let answer = answers.answer(&head, member).await;
                 member.enter(Phase::Sending);
                 Ok::<_, Infallible>(answer)
             }

@@ -118,6 +118,11 @@ impl<K: Clone> Lane<K> {
             .map(|(_, waiter)| waiter.since)
     }
 
+    /// Number of waiting keys that became ready before the one with this number.
+    pub(super) fn ahead_of(&self, seq: u64) -> usize {
+        self.waiting.range(..seq).count()
+    }
+
     pub(super) fn push(&mut self, seq: u64, key: K, group: Group, since: Instant) {
         self.waiting.insert(seq, Waiter { key, since });
         self.change(group, |member| {

@@ -23,10 +23,10 @@ use super::lane::{Lane, LaneConfig};
 /// The queue. See the module's documentation for its rules.
 #[derive(Debug)]
 pub struct State<K> {
-    entries: HashMap<K, Entry>,
-    lanes: Vec<Lane<K>>,
+    pub(super) entries: HashMap<K, Entry>,
+    pub(super) lanes: Vec<Lane<K>>,
     shared: usize,
-    timers: BTreeMap<Mark, K>,
+    pub(super) timers: BTreeMap<Mark, K>,
     next_seq: u64,
     next_lane: usize,
     running: usize,

@@ -141,6 +141,19 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("why.md", "W-"),
+        crates: &[
+            "sidecar",
+            "attacher",
+            "provisioner",
+            "resizer",
+            "snapshotter",
+            "multicall",
+        ],
+        names: &["w"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "V-"),
         crates: &["node-agent"],
         names: &["v"],

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
+use sidecar::part::only;
 use sidecar::waits::Waits;
 
 use super::complaint::RequeueTrigger;
@@ -52,7 +53,7 @@ pub struct GroupHandle {
 }
 
 /// State of the process; see the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlightState {
     /// VolumeSnapshots that need a claim, by the claim's key.
     users: Relation,
@@ -103,6 +104,34 @@ impl GroupContent {
 }
 
 impl InFlightState {
+    /// What a decision looks at that uses no other claim than this one: of snapshots that fail there may be 50,000.
+    #[must_use]
+    pub fn about(&self, claim: Option<&Text>) -> Self {
+        Self {
+            users: Relation(only(
+                claim.and_then(|claim| self.users.0.get_key_value(claim)),
+            )),
+            restores: self.restores.clone(),
+            members: self.members.clone(),
+            groups: self.groups.clone(),
+            orphans: self.orphans.clone(),
+            claims: Claims {
+                busy: self.claims.busy.clone(),
+                doubtful: { claim.and_then(|claim| self.claims.doubtful.get(claim)) }
+                    .cloned()
+                    .into_iter()
+                    .collect(),
+            },
+            ..Self::default()
+        }
+    }
+
+    /// The triggers that requeue the key before its back-off ends.
+    #[must_use]
+    pub fn awaited(&self, key: &Key) -> &[RequeueTrigger] {
+        self.waits.awaited_by(key)
+    }
+
     /// Records a new, changed or deleted VolumeSnapshot. Returns the claim that it no longer needs.
     pub fn snapshot(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>) -> Option<Text> {
         let member = |of: &Snapshot| Some((of.owner()?.0.clone(), of.key()));
@@ -240,7 +269,7 @@ impl InFlightState {
 }
 
 /// A multimap from a value to the keys that refer to it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Relation<K = Text>(HashMap<K, BTreeSet<Text>>);
 
 impl<K> Default for Relation<K> {
@@ -282,7 +311,7 @@ impl<K: Eq + Hash> Relation<K> {
 
 /// Writes to claims: one at a time per claim, since one attempt may rely on the finalizer that
 /// another removes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Claims that are being written, with the keys that wait for the end of the write.
     busy: HashMap<Text, Vec<Key>>,
@@ -378,6 +407,24 @@ mod tests {
         assert_eq!(in_flight.snapshot(Some(&ready), None), None);
         assert_eq!(in_flight.snapshot(Some(&other), None), Some(claim));
         assert!(nothing(&in_flight));
+    }
+
+    #[test]
+    fn w_74_the_part_about_a_claim_has_nothing_of_failures_with_others() {
+        let mut in_flight = InFlightState::default();
+        for (name, claim) in [("s1", "p1"), ("s2", "p2")] {
+            let key = Key::Snapshot(format!("ns/{name}").into());
+            let _ = in_flight.snapshot(None, Some(&user(name, claim)));
+            in_flight.failed(&key, &[RequeueTrigger::AnyClass]);
+            let _ = in_flight.claims.end(&format!("ns/{claim}").into(), true);
+        }
+        let about = in_flight.about(Some(&"ns/p1".into()));
+        for (claim, known) in [("ns/p1", true), ("ns/p2", false)] {
+            let claim = Text::from(claim);
+            assert_eq!(about.is_used(&claim, None), known);
+            assert_eq!(about.claims.is_doubtful(&claim), known);
+        }
+        assert!(about.waits.is_empty());
     }
 
     #[test]

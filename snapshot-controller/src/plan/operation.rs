@@ -51,7 +51,7 @@ pub struct Sample {
     pub since: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Started {
     since: Instant,
     driver: Text,
@@ -107,7 +107,7 @@ impl Group {
 }
 
 /// Running operations, by UID of the VolumeSnapshot.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Operations(HashMap<(Text, Operation), Started>);
 
 impl Operations {

@@ -8,6 +8,7 @@ mod change;
 mod observe;
 mod outcome;
 mod replies;
+mod why;
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Key, Notice>;
 
 /// The controller.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Controller {
     in_flight: InFlightState,
     operations: Operations,

@@ -17,11 +17,11 @@ const UNHANDLED_AFTER: Duration = Duration::from_mins(5);
 const EVENT_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Time of the last event, by UID of the VolumeSnapshot or VolumeGroupSnapshot.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct UnhandledContents(HashMap<Text, Timestamp>);
 
 /// The reaction to a content that no sidecar has begun with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reaction {
     /// The event to record now.
     pub event: Option<Complaint>,
@@ -30,7 +30,7 @@ pub struct Reaction {
 }
 
 /// A content that no sidecar has begun with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unhandled<'a> {
     created: Timestamp,
     reason: &'static str,

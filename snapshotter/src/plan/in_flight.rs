@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidecar::controller::CallError;
+use sidecar::part::only;
 use sidecar::waits::Waits;
 use tonic::Code;
 
@@ -114,13 +115,22 @@ struct Entry {
 }
 
 /// The state of one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlightState {
     contents: BTreeMap<Text, Entry>,
     waits: Waits<Text, RequeueTrigger>,
 }
 
 impl InFlightState {
+    /// The part about one content.
+    #[must_use]
+    pub fn about(&self, name: &Text) -> Self {
+        Self {
+            contents: only(self.contents.get_key_value(name)),
+            waits: Waits::default(),
+        }
+    }
+
     /// Whether there is any state of this content.
     #[must_use]
     pub fn knows(&self, name: &Text) -> bool {
@@ -146,6 +156,12 @@ impl InFlightState {
         // The entry ensures that the wait is dropped together with the content.
         self.entry(name, uid);
         self.waits.wait(name, trigger);
+    }
+
+    /// The triggers that requeue the content before its back-off ends.
+    #[must_use]
+    pub fn awaited(&self, name: &Text) -> &[RequeueTrigger] {
+        self.waits.awaited_by(name)
     }
 
     /// A trigger has occurred: returns the contents that waited for it.

@@ -3,6 +3,8 @@
 //! The crash simulation drives this very object. Group snapshots have an object of their own: a content and a
 //! group content of the same name share no state, only the driver.
 
+mod why;
+
 use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
@@ -17,7 +19,7 @@ use super::in_flight::InFlightState;
 use super::outcome::{Failure, RequeueTrigger};
 use super::request::{Reply, Request};
 use super::view::{Informers, Membership, View};
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Kind, Text};
 
 /// An event of an informer. `old` is the cached object before, `new` the one now; `None` if it does not
 /// exist.
@@ -75,17 +77,20 @@ type Informed<'a> = &'a (dyn Informers + 'static);
 type News = Due<Text, Notice>;
 
 /// The snapshotter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshotter {
+    /// Which contents it works on.
+    kind: Kind,
     in_flight: InFlightState,
     settings: Settings,
 }
 
 impl Snapshotter {
-    /// A snapshotter without state.
+    /// A snapshotter for contents of this kind, without state.
     #[must_use]
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(kind: Kind, settings: &Settings) -> Self {
         Self {
+            kind,
             in_flight: InFlightState::default(),
             settings: settings.clone(),
         }

@@ -14,7 +14,7 @@ use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
 use sidecar_testkit::sim::watch::{Watch, key};
 
 use super::mutant::Mutant;
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Kind, Text};
 use crate::plan::reactor::{Change, Notice};
 use crate::plan::request::{Reply, Request};
 use crate::plan::{Driver, Informers, Settings, Snapshotter};
@@ -72,10 +72,13 @@ pub(super) struct Process {
 impl Process {
     /// A process that starts to list everything.
     pub(super) fn start(server: &Server, mutant: Mutant) -> Self {
-        let snapshotter = Snapshotter::new(&Settings {
-            topology: true,
-            ..Settings::default()
-        });
+        let snapshotter = Snapshotter::new(
+            Kind::Single,
+            &Settings {
+                topology: true,
+                ..Settings::default()
+            },
+        );
         let mut process = Self {
             attempts: Attempts::new(snapshotter, NOW),
             known: Known {

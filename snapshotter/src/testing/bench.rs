@@ -13,7 +13,7 @@ use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::queue::exponential;
 
 use super::{NOW, Server, class, content, driver, group_content};
-use crate::model::{Class, Content, SecretRef, Text};
+use crate::model::{Class, Content, Kind, SecretRef, Text};
 use crate::plan::attempt::Attempt;
 use crate::plan::outcome::Refusal;
 use crate::plan::reactor::{Change, Notice};
@@ -106,7 +106,7 @@ impl Bench {
 
     pub(crate) fn empty(settings: Settings) -> Self {
         Self {
-            snapshotter: Snapshotter::new(&settings),
+            snapshotter: Snapshotter::new(Kind::Single, &settings),
             settings,
             retry_start: Duration::from_secs(1),
             driver: driver(),
@@ -130,7 +130,7 @@ impl Bench {
     /// Changes the settings; for the start of a test.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.settings);
-        self.snapshotter = Snapshotter::new(&self.settings);
+        self.snapshotter = Snapshotter::new(Kind::Single, &self.settings);
     }
 
     /// Changes the content of the fixture.
@@ -184,7 +184,7 @@ impl Bench {
 
     /// Restarts the process.
     pub(crate) fn restart(&mut self) {
-        self.snapshotter = Snapshotter::new(&self.settings);
+        self.snapshotter = Snapshotter::new(Kind::Single, &self.settings);
         self.ready.clear();
         self.later.clear();
         self.failures.clear();

@@ -54,7 +54,7 @@ pub fn engine(
         metrics: Some(metrics.clone()),
         ..Config::new(resources.queue, pacing.workers, pacing.delay())
     })?;
-    let snapshotter = Snapshotter::new(settings);
+    let snapshotter = Snapshotter::new(kind, settings);
     Ok(Engine::new(snapshotter, vec![queue], |engine| Executor {
         informers: Informers::new(engine, Arc::clone(driver)),
         driver: Arc::clone(driver),

@@ -1,6 +1,6 @@
 //! The command line with the programs' own flag tables.
 
-use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP, TRACING};
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP, TRACING, WHY};
 use sidecar::flags::{Flag, Values, parse};
 
 use super::*;
@@ -61,7 +61,14 @@ fn o_61_programs_of_the_node_have_no_metrics_over_tls() {
 
 /// Flags that are given once for all controllers.
 fn is_once(flag: &Flag) -> bool {
-    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP, TRACING];
+    let tables = [
+        LEADER_ELECTION,
+        LOGGING,
+        AUTOMAXPROCS,
+        SECURE_HTTP,
+        TRACING,
+        WHY,
+    ];
     let once = [
         "version",
         "kubeconfig",

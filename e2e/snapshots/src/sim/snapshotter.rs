@@ -43,6 +43,8 @@ pub(super) trait Sort: Sized + 'static {
     const CONTENT: Kind;
     const CLASS: Kind;
     const WATCHED: &'static [Kind];
+    /// What csi-snapshotter calls them.
+    const SORT: snapshotter::model::Kind;
     /// Prefix of the names of snapshots.
     const PREFIX: &'static str;
 
@@ -56,6 +58,7 @@ impl Sort for Single {
     const CONTENT: Kind = Kind::Content;
     const CLASS: Kind = Kind::Class;
     const WATCHED: &'static [Kind] = &[Kind::Content, Kind::Class];
+    const SORT: snapshotter::model::Kind = snapshotter::model::Kind::Single;
     const PREFIX: &'static str = "snapshot";
 
     fn of(world: &mut World) -> &mut Process<Snapshotter<Self>> {
@@ -67,6 +70,7 @@ impl Sort for Grouped {
     const CONTENT: Kind = Kind::GroupContent;
     const CLASS: Kind = Kind::GroupClass;
     const WATCHED: &'static [Kind] = &[Kind::GroupContent, Kind::GroupClass];
+    const SORT: snapshotter::model::Kind = snapshotter::model::Kind::Group;
     const PREFIX: &'static str = "groupsnapshot";
 
     fn of(world: &mut World) -> &mut Process<Snapshotter<Self>> {
@@ -143,14 +147,15 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn reactor() -> Shipped {
-        Shipped::new(&Settings {
+        let settings = Settings {
             name: Name {
                 prefix: S::PREFIX.to_owned(),
                 length: None,
             },
             topology: true,
             ..Settings::default()
-        })
+        };
+        Shipped::new(S::SORT, &settings)
     }
 
     fn new(mutant: Mutant) -> Self {

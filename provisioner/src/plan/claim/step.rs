@@ -51,9 +51,30 @@ impl ClaimStep {
             Self::LoadExistingPv(name, _) => ClaimReply::ExistingPv(name, Err(error)),
         }
     }
+
+    /// See [`Ask::name`](sidecar::controller::request::Ask::name).
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Intend(..) => "PATCH journal Lease".to_owned(),
+            Self::LoadExistingPv(name, None) => format!("GET PersistentVolume {name}"),
+            Self::LoadExistingPv(_, Some(_)) => "LIST PersistentVolumes".to_owned(),
+        }
+    }
 }
 
 impl ClaimReply {
+    /// See [`Ask::failure`](sidecar::controller::request::Ask::failure).
+    #[must_use]
+    pub fn failure(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Intended(_, Err(error)) => Some(("Journal", error.to_string())),
+            // The name is normally free.
+            Self::ExistingPv(_, Err(error)) if !error.is_not_found() => Some(error.code_and_text()),
+            Self::Intended(_, Ok(())) | Self::ExistingPv(..) => None,
+        }
+    }
+
     /// See [`Ask::line`](sidecar::controller::request::Ask::line).
     #[must_use]
     pub fn line(&self) -> String {

@@ -25,6 +25,7 @@ pub(super) const RESTORED: &str = "restored.csi-sidecars.io/";
 pub const TERMS: &str = "terms.csi-sidecars.io/";
 
 /// An intent in the object, or the part of one that is in it.
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) intent: Arc<Intent>,
     encoded: Encoded,
@@ -49,6 +50,7 @@ pub(super) enum Stored {
     Version(String),
 }
 
+#[derive(Clone)]
 pub(super) struct Object {
     /// Entries by the name of their annotation.
     entries: BTreeMap<String, Entry>,

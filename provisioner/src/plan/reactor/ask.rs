@@ -35,4 +35,18 @@ impl Ask for Step {
             Reply::Claim(reply) => reply.line(),
         }
     }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Ask(request) => request.name(),
+            Self::Claim(step) => step.name(),
+        }
+    }
+
+    fn failure(reply: &Reply) -> Option<(&'static str, String)> {
+        match reply {
+            Reply::Ask(reply) => Request::failure(reply),
+            Reply::Claim(reply) => reply.failure(),
+        }
+    }
 }

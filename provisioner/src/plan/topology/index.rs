@@ -13,7 +13,7 @@ use crate::model::{List, Pairs, Text};
 /// Labels of Nodes, and topology keys of one driver in CSINodes.
 ///
 /// The caller has to report every change; the order of changes of different nodes does not matter.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TopologyIndex {
     nodes: HashMap<Text, NodeTopology>,
     /// The nodes' terms for each set of keys that a CSINode has; the set is never empty.
@@ -53,7 +53,7 @@ impl Entry {
 }
 
 /// A set of keys that CSINodes have.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Reported {
     /// Number of CSINodes with the set.
     by: usize,
@@ -64,7 +64,7 @@ struct Reported {
 }
 
 /// Distinct terms with the number of their nodes, once they were queried.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counted(OnceLock<BTreeMap<Term, usize>>);
 
 impl Counted {

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use sidecar::part::only;
+
 use super::InFlightState;
 use crate::model::{Text, Uid};
 
 /// A volume with the annotation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Annotated {
     volume: Text,
     /// UID of its claim.
@@ -15,7 +17,7 @@ struct Annotated {
 
 /// Volumes with the annotation, by the key of their claim. A claim has several while volumes of
 /// earlier claims with the same name still have theirs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AnnotatedVolumes {
     by_claim: HashMap<Text, Vec<Annotated>>,
 }
@@ -31,6 +33,13 @@ impl InFlightState {
 }
 
 impl AnnotatedVolumes {
+    /// The part about one claim.
+    pub(super) fn about(&self, claim: &Text) -> Self {
+        Self {
+            by_claim: only(self.by_claim.get_key_value(claim)),
+        }
+    }
+
     /// Adds a volume with the annotation for this claim.
     pub(super) fn insert(&mut self, claim: Text, uid: Uid, volume: Text) {
         let volumes = self.by_claim.entry(claim).or_default();

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -5,12 +6,13 @@ use std::time::Duration;
 use super::*;
 use crate::controller::reactor::{Due, Wake};
 use crate::controller::request::Ask;
-use crate::queue::{Config, Place, exponential};
+use crate::queue::{Config, Place, Stage, exponential};
+use crate::why::{Clock, Ended, Explained, Explainer, Explanation, Kind, Object, Work, WorkAnswer};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Counts down: an attempt on a key makes as many requests as its number; multiples of ten fail.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Countdown {
     begun: u32,
     ended: Vec<u32>,
@@ -47,6 +49,14 @@ impl Ask for u32 {
 
     fn line(reply: &Self) -> String {
         reply.to_string()
+    }
+
+    fn name(&self) -> String {
+        format!("Count {self}")
+    }
+
+    fn failure(_reply: &Self) -> Option<(&'static str, String)> {
+        None
     }
 }
 
@@ -137,6 +147,7 @@ impl Shell<Countdown> for World {
     }
 
     async fn execute(&self, request: u32) -> u32 {
+        why::call_begins(Duration::from_secs(1));
         self.requests.fetch_add(1, Ordering::Relaxed);
         sleep(Duration::from_millis(u64::from(request))).await;
         request
@@ -242,4 +253,80 @@ async fn what_runs_makes_no_further_request_once_nobody_serves() {
     sleep(BACKOFF).await;
     assert_eq!(engine.shell().requests.load(Ordering::Relaxed), 1);
     assert_eq!(ended(&engine), Vec::<u32>::new());
+}
+
+impl Explained for Countdown {
+    fn explain(
+        &self,
+        object: &Object,
+        _informers: &(),
+        _clock: &Clock,
+    ) -> Option<Explanation<u32>> {
+        let key = object.name.parse().ok()?;
+        let work = Work::new(0, key, "count", "it was asked for");
+        Some(Explanation::known("uid", None).with(work))
+    }
+
+    fn object(&self, key: &u32, _informers: &()) -> Object {
+        Object::of(Kind::Volume, &key.to_string())
+    }
+
+    fn text(failure: &&'static str) -> String {
+        (*failure).to_owned()
+    }
+}
+
+fn about(explainer: &dyn Explainer, key: u32) -> WorkAnswer {
+    let object = Object::of(Kind::Volume, &key.to_string());
+    let told = explainer.about(&object).unwrap().unwrap();
+    told.work.into_iter().next().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_4_w_5_w_14_an_engine_says_what_runs_what_failed_and_what_comes_next() {
+    let engine = engine(1);
+    let explainer = engine.explained();
+    let serving = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.serve().await }
+    });
+    assert_eq!(about(&*explainer, 10).key_state, None);
+    assert_eq!(about(&*explainer, 10).next.as_deref(), Some("Count 10"));
+    engine.observe(10);
+    engine.observe(6);
+    sleep(Duration::from_millis(1)).await;
+    let (running, waiting) = (about(&*explainer, 10), about(&*explainer, 6));
+    let step = running.running.unwrap().current.unwrap();
+    assert_eq!((&*step.name, running.next), ("Count 10", None));
+    let left = running.deadline.unwrap().duration_since(step.since);
+    assert_eq!(left, Duration::from_secs(1));
+    let waits = waiting.key_state.unwrap();
+    assert!(matches!(waits.stage, Stage::Waiting(_)), "{waits:?}");
+    assert_eq!(waiting.next.as_deref(), Some("Count 6"));
+    let busy = explainer.busy(100).unwrap();
+    assert_eq!(busy.under_way, BTreeMap::from([("Count".to_owned(), 1)]));
+    assert_eq!(
+        busy.stages,
+        BTreeMap::from([("running", 1), ("waiting", 1)])
+    );
+    sleep(Duration::from_millis(900)).await;
+    let failed = about(&*explainer, 10);
+    let last = failed.last.unwrap();
+    assert_eq!((&*last.text, last.code, last.steps.len()), ("ten", None, 8));
+    assert_eq!(failed.key_state.unwrap().failures, 1);
+    assert_eq!(about(&*explainer, 6).key_state, None, "done");
+    // W-16: whoever asks changes nothing.
+    let before = format!("{:?}", engine.reactor());
+    for _ in 0..1_000 {
+        assert!(explainer.busy(100).unwrap().rows.len() <= 1);
+        about(&*explainer, 10);
+    }
+    assert_eq!(format!("{:?}", engine.reactor()), before);
+    sleep(BACKOFF).await;
+    assert_eq!(about(&*explainer, 10).last, None, "a success removes it");
+    engine.shut_down();
+    serving.await.unwrap();
+    drop(engine);
+    let object = Object::of(Kind::Volume, "10");
+    assert_eq!(explainer.about(&object), Err(Ended));
 }

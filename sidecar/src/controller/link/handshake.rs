@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{Known, Link, Questions, Settings, lock, until_answered};
 use crate::controller::view::{Driver, View};
@@ -97,6 +98,7 @@ impl DriverHandshake {
                 views: Vec::new(),
             }),
             away: watch::Sender::new(false),
+            turned: Mutex::new(Instant::now()),
             following: tokio::sync::Mutex::default(),
         }))
     }
@@ -150,6 +152,7 @@ impl Link {
             name: self.name.clone(),
             known: Mutex::default(),
             away: watch::Sender::new(false),
+            turned: Mutex::new(Instant::now()),
             following: tokio::sync::Mutex::default(),
         };
         let (plugin, capabilities) = until_answered(|| link.ask()).await;

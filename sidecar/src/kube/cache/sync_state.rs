@@ -36,6 +36,11 @@ impl SyncState {
         });
     }
 
+    /// Whether all objects were listed once.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.0.borrow().synced
+    }
+
     /// Waits until all objects were listed once.
     pub(crate) async fn synced(&self) {
         self.until(|state| state.synced).await;
@@ -61,7 +66,7 @@ impl SyncState {
 impl<R> Cache<R> {
     /// Whether all objects were listed once.
     pub fn is_synced(&self) -> bool {
-        self.inner.sync_state.0.borrow().synced
+        self.inner.sync_state.is_synced()
     }
 
     /// Waits until all objects were listed once. Without permission to list that is never: the

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use sidecar::controller::engine::Bound;
 use sidecar::controller::reactor::{self, Due, DueOf, Now, Reactor, Verdict};
 use sidecar::controller::request::Ask as _;
+use sidecar::why::{Explained, preview};
 
 use super::Dice;
 
 /// A simulation's additions to the controller that it drives.
 pub trait Simulated {
     /// The controller.
-    type Reactor: Reactor<Key: Ord>;
+    type Reactor: Explained<Key: Ord>;
     /// The object that a request to the API server returns, for the caches.
     type Object;
     /// The reason for which a request waits, other than the API server or a call to the driver.
@@ -78,6 +79,8 @@ pub struct Attempts<S: Simulated> {
     /// The time, which advances only when the simulation says so.
     pub now: Now,
     failures: BTreeMap<KeyOf<S>, u32>,
+    /// Attempts that were begun.
+    asked: u64,
 }
 
 impl<S: Simulated> Attempts<S> {
@@ -96,6 +99,7 @@ impl<S: Simulated> Attempts<S> {
                 timestamp: timestamp.parse().expect("a time"),
             },
             failures: BTreeMap::new(),
+            asked: 0,
         }
     }
 
@@ -144,8 +148,23 @@ impl<S: Simulated> Attempts<S> {
     /// Begins an attempt on a queued key.
     pub fn begin(&mut self, key: &KeyOf<S>, informers: &InformersOf<S>) {
         self.dequeue(key);
+        self.asked += 1;
+        if self.asked.is_multiple_of(16) {
+            self.ask(key, informers);
+        }
         let attempt = self.reactor.begin(key, informers, self.now);
         self.push(key, attempt);
+    }
+
+    /// Asks what comes next: that is the step which the reactor itself would take, whatever it remembers of this key and of
+    /// others (W-14), and whoever asks changes nothing (W-74).
+    fn ask(&self, key: &KeyOf<S>, informers: &InformersOf<S>) {
+        let told = preview(&self.reactor, key, informers, self.now);
+        let mut whole = self.reactor.clone();
+        let mut attempt = whole.begin(key, informers, self.now);
+        let next = whole.decide(&mut attempt, informers, self.now);
+        let [told, next] = [told, next].map(|step| step.map(|step| step.name()));
+        assert_eq!(told, next, "the next step of {key:?}");
     }
 
     /// Decides on the next request of attempt `index`; `None` if the attempt must end.

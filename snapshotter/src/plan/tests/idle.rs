@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sidecar::controller::reactor::Reactor;
 
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Kind, Text};
 use crate::plan::reactor::{Change, Snapshotter};
 use crate::plan::{Driver, Informers, Settings};
 use crate::testing::{content, driver, status};
@@ -53,7 +53,7 @@ fn contents_with_which_all_is_done_are_put_into_no_queue() {
         let informers = One(Arc::new(content));
         let new = Some(&*informers.0);
         let name = Text::from("snapcontent-U1");
-        let mut snapshotter = Snapshotter::new(&Settings::default());
+        let mut snapshotter = Snapshotter::new(Kind::Single, &Settings::default());
         let listed = Change::Content {
             name: name.clone(),
             old: None,

@@ -1,7 +1,7 @@
 //! Determines which program a flag belongs to.
 
 use sidecar::flags::Note;
-use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP};
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP, WHY};
 
 use super::{Known, Program};
 
@@ -65,7 +65,7 @@ const OWN_LISTENER: [&str; 2] = ["http-endpoint", "health-port"];
 const SAME: [(&str, &str); 2] = [("worker-threads", "workers"), ("resync", "resync-period")];
 
 pub(super) fn is_once(name: &str) -> bool {
-    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP];
+    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP, WHY];
     let shared = tables.iter().copied().flatten();
     ONCE.contains(&name)
         || ["controllers", "metrics-path"].contains(&name)

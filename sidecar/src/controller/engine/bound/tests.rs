@@ -82,6 +82,14 @@ impl Ask for Request {
     fn line(reply: &Result<(), String>) -> String {
         format!("{reply:?}")
     }
+
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    fn failure(_reply: &Result<(), String>) -> Option<(&'static str, String)> {
+        None
+    }
 }
 
 impl Reactor for Circling {
