@@ -41,6 +41,8 @@ pub struct Ask {
     pub format: Format,
     pub all: bool,
     pub watch: bool,
+    /// Controllers are asked.
+    pub endpoint: bool,
     pub offline: Option<PathBuf>,
     pub access: Access,
 }
@@ -307,6 +309,7 @@ fn ask(matches: &ArgMatches) -> Result<Ask, String> {
         format: format(matches),
         all: matches.get_flag("all"),
         watch,
+        endpoint: !matches.get_flag("no-endpoint"),
         offline,
         access: access(matches)?,
     })

@@ -23,6 +23,8 @@
 //! | `controller` | which sidecar leads for a driver, and whether it runs |
 //! | `workload` | the workloads that run a program, and why their pods do not |
 //! | `volume` | a volume: gone, bound to another claim, released |
+//! | `answerers` | the pods whose controllers are asked |
+//! | `answers` | the questions to controllers, and the answers that count |
 //! | `attach` | a volume that is not attached to a node yet, or not detached |
 //! | `held` | a volume that is attached to another node |
 //! | `node` | the driver's pod on a node, and its registration |
@@ -45,6 +47,8 @@
 //! | `published` | compares the nodes that a driver reports for its volumes with the VolumeAttachments |
 //! | `audit` | compares a driver's storage with the cluster |
 
+mod answerers;
+mod answers;
 mod attach;
 mod audit;
 mod causes;
@@ -91,6 +95,8 @@ use jiff::Timestamp;
 
 use crate::model::{Kind, Ref};
 
+pub use answerers::{Answerer, Answerers, answerers};
+pub use answers::{Answered, answered, questions};
 pub use audit::{Audit, Compare, compare};
 pub use causes::{CAUSES, title};
 pub use difference::{Difference, DifferenceKind, Note, NoteKind};

@@ -1,5 +1,7 @@
 //! Runs a command: decides, reads the requested objects, and decides again until there is an answer.
 
+mod controllers;
+
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -67,7 +69,9 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     if ask.watch {
         return watch(&source, &question, &ask).await;
     }
-    let verdict = answer(&source, &question).await?;
+    let mut own = Seen::default();
+    let mut verdict = answer((&source, &mut own), &question).await?;
+    controllers::ask((&source, &mut own), &ask, &mut verdict).await;
     let text = show::verdict(&verdict, ask.format, style());
     Err(said(&source, &ask, text, verdict.code()))
 }
@@ -90,22 +94,21 @@ fn said(source: &Source, ask: &Ask, mut stdout: String, code: u8) -> Exit {
     }
 }
 
-/// Decides, reads the requested objects, and decides again until nothing is missing.
+/// Decides, reads the requested objects into `own`, and decides again until nothing is missing.
 async fn settled<T>(
-    source: &Source,
+    (source, own): (&Source, &mut Seen),
     what: &str,
     decide: impl Fn(&Seen, Timestamp) -> Result<T, Vec<Want>>,
 ) -> Result<T, LookError> {
-    let mut own = Seen::default();
     for _ in 0..ROUNDS {
         let decided = match source {
-            Source::Cluster(cluster) => decide(&own, cluster.now()),
+            Source::Cluster(cluster) => decide(own, cluster.now()),
             // Objects from a file are judged by their own time, not by the current clock.
             Source::Files(seen) => decide(seen, seen.newest().unwrap_or_default()),
         };
         match (decided, source) {
             (Ok(decided), _) => return Ok(decided),
-            (Err(wants), Source::Cluster(cluster)) => cluster.look(&mut own, wants).await?,
+            (Err(wants), Source::Cluster(cluster)) => cluster.look(own, wants).await?,
             // Unreachable: a file answers every request.
             (Err(_), Source::Files(_)) => break,
         }
@@ -113,13 +116,16 @@ async fn settled<T>(
     Err(LookError::Endless(what.to_owned()))
 }
 
-async fn answer(source: &Source, question: &Question) -> Result<Verdict, LookError> {
+async fn answer(
+    (source, own): (&Source, &mut Seen),
+    question: &Question,
+) -> Result<Verdict, LookError> {
     let what = question.subject.to_string();
     let decide = |seen: &Seen, now| match decide(seen, question, now) {
         Next::Say(verdict) => Ok(*verdict),
         Next::Look(wants) => Err(wants),
     };
-    settled(source, &what, decide).await
+    settled((source, own), &what, decide).await
 }
 
 async fn overview(source: &Source, ask: &Ask, namespace: String) -> Result<(), Exit> {
@@ -129,7 +135,8 @@ async fn overview(source: &Source, ask: &Ask, namespace: String) -> Result<(), E
     };
     let scope = Scope { namespace };
     let survey = |seen: &Seen, now| survey(seen, &scope, now);
-    let overview = settled(source, "the overview", survey).await?;
+    let read = (source, &mut Seen::default());
+    let overview = settled(read, "the overview", survey).await?;
     let text = show::overview(&overview, &place, ask.format, style());
     Err(said(source, ask, text, overview.code()))
 }
@@ -215,7 +222,7 @@ async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Ex
         (verdict.state, first, verdict.absent)
     };
     loop {
-        match answer(source, question).await {
+        match answer((source, &mut Seen::default()), question).await {
             Ok(verdict) => {
                 silent = false;
                 if last.as_ref().map(shown) != Some(shown(&verdict)) {

@@ -3,10 +3,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `audit` | the result of an audit, for people and for programs |
+//! | `controllers` | what controllers say |
 //! | `human` | for people: one sentence for the fault, one for the reason, then the remedies |
 //! | `json` | for programs |
 
 mod audit;
+mod controllers;
 mod human;
 mod json;
 

@@ -5,6 +5,7 @@
 //! | `cluster` | requests to the API server |
 //! | `config` | selects the API server and the credentials |
 //! | `driver` | calls to a driver, for an audit |
+//! | `forward` | questions to controllers in pods |
 //! | `offline` | objects from files |
 //! | `pages` | a driver's lists, page by page |
 //! | `preflight` | the program that answers `kubectl csi preflight` |
@@ -12,6 +13,7 @@
 mod cluster;
 mod config;
 mod driver;
+mod forward;
 mod offline;
 mod pages;
 mod preflight;
@@ -19,5 +21,6 @@ mod preflight;
 pub use cluster::{Cluster, LookError};
 pub use config::{Access, connect};
 pub use driver::{Driver, DriverError};
+pub use forward::ask as ask_pod;
 pub use offline::{OfflineError, read};
 pub use preflight::preflight;

@@ -64,6 +64,7 @@ pub static FLAGS: &[Flag] = &[
     flag("all-namespaces", Some('A'), Takes::Nothing, "Without a subject: everything stuck in the cluster, volumes and attachments too", WHAT),
     flag("all", None, Takes::Nothing, "All causes that are found on the way, not only the first", WHAT),
     flag("offline", None, Takes::One("FILE"), "Look into a file of kubectl get -o json, a folder of such files or of a must-gather, or standard input (-), instead of a cluster. If the file has one object of a kind, the program assumes that it has all objects of that kind", WHAT),
+    flag("no-endpoint", None, Takes::Nothing, "Do not ask controllers that answer (--why-endpoint); by default kubectl port-forward reaches those whose pods have the annotation csi-sidecars.io/why", WHAT),
     flag("watch", Some('w'), Takes::Nothing, "Look again every five seconds until it is no longer stuck, and print each change", WHAT),
     flag("output", Some('o'), Takes::OneOf(&["human", "json", "name"]), "Form: for people, for programs, or names of what is in the way", HOW),
     flag("kubeconfig", None, Takes::One("FILE"), "Kubeconfig file; $KUBECONFIG or ~/.kube/config unless given", WHERE),

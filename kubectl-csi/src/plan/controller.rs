@@ -91,7 +91,7 @@ fn lease<'a>(walk: &mut Walk<'a>, role: Role, driver: &str) -> Step<(Option<&'a 
 }
 
 /// The pod in a holder's identity: its host name; newer programs add a suffix.
-fn holder(lease: &Lease) -> &str {
+pub(super) fn holder(lease: &Lease) -> &str {
     let identity = &*lease.spec.holder_identity;
     identity.split_once('_').map_or(identity, |(pod, _)| pod)
 }

@@ -117,7 +117,7 @@ pub(super) fn health(walk: &mut Walk<'_>, depth: usize, name: &str, driver: &str
 }
 
 /// Whether a pod is this driver's node plugin: it registers the driver with kubelet.
-fn is_plugin(spec: &PodSpec, driver: &str) -> bool {
+pub(super) fn is_plugin(spec: &PodSpec, driver: &str) -> bool {
     registers(spec) && names_driver(spec, driver)
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::answers::Answered;
 use super::seen::Want;
 use crate::model::Ref;
 
@@ -263,6 +264,8 @@ pub struct Verdict {
     pub last_words: Option<String>,
     /// The requests that failed, and why.
     pub unseen: Vec<(String, String)>,
+    /// What controllers say about objects on the way.
+    pub controllers: Vec<Answered>,
     /// The subject does not exist.
     pub absent: bool,
     /// The time at which the answer was computed.

@@ -322,6 +322,7 @@ impl<'a> Walk<'a> {
             path: self.path,
             last_words: self.last_words,
             unseen: self.unseen.into_iter().collect(),
+            controllers: Vec::new(),
             absent: self.absent,
             now: self.now,
         }

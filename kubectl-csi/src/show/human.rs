@@ -1,5 +1,6 @@
 //! The format for people, who may read it at night during an outage.
 
+use super::controllers;
 use crate::model::{Kind, Ref};
 use crate::plan::{Certainty, Finding, Overview, State, Verdict, listed, span, title};
 use sidecar::redact::{plain, told, words};
@@ -278,6 +279,7 @@ pub(super) fn verdict(verdict: &Verdict, style: Style) -> String {
         ));
         text.push('\n');
     }
+    controllers::human(&verdict.controllers, style, &mut text);
     if !verdict.unseen.is_empty() {
         if verdict.causes.is_empty() {
             text.push('\n');

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::controllers;
 use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
 use sidecar::redact::{plain, told, words};
@@ -62,6 +63,7 @@ pub(super) fn verdict(verdict: &Verdict) -> String {
         "lastWords": verdict.last_words.as_deref().map(words),
         "path": path.collect::<Vec<_>>(),
         "unseen": unseen.collect::<Vec<_>>(),
+        "controllers": controllers::json(&verdict.controllers),
     }))
 }
 

@@ -8,6 +8,7 @@
     reason = "what goes wrong here is a failed test"
 )]
 
+mod answers;
 mod audit;
 mod causes;
 mod differences;

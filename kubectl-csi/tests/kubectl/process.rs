@@ -143,6 +143,7 @@ fn w_36_json_has_its_fields() {
         "unseen",
         "lastWords",
         "now",
+        "controllers",
     ] {
         assert!(answer.get(field).is_some(), "{field}");
     }
@@ -271,7 +272,7 @@ fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
     );
 }
 
-fn served(world: &World) -> FakeApi {
+pub(crate) fn served(world: &World) -> FakeApi {
     let api = FakeApi::new();
     // Kinds that the model does not serve by default.
     for (group, version, resource, kind) in [

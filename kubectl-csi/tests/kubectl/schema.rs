@@ -1,6 +1,7 @@
 //! `docs/why.schema.json` describes exactly what `-o json` prints.
 
 use crate::world::{World, rows, shown, stored};
+use kubectl_csi::plan::Answered;
 use kubectl_csi::show::{Format, Style, audit, overview, verdict};
 use serde_json::Value;
 
@@ -62,7 +63,17 @@ fn w_36_the_schema_says_what_is_printed() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let verdicts = &schema["$defs"]["verdict"];
     for row in rows() {
-        let (answer, _) = row.world().ask(&row.subject, true);
+        let (mut answer, _) = row.world().ask(&row.subject, true);
+        answer.controllers.push(Answered {
+            pod: "storage/ctl-0".to_owned(),
+            object: answer.subject.clone(),
+            answer: serde_json::json!({
+                "program": "csi-attacher",
+                "queue": {"state": "waiting", "laneAhead": 4},
+                "driverLink": {"state": "away", "since": "2026-11-28T14:32:10.000Z"},
+                "waitsFor": [{"kind": "CSINode", "name": "worker-3"}],
+            }),
+        });
         let text = verdict(&answer, Format::Json, Style::default());
         let value: Value = serde_json::from_str(&text).unwrap();
         let checked = check(&schema, verdicts, &value, "");
