@@ -79,7 +79,9 @@
 {{- fail "metrics.serviceMonitor and metrics.podMonitor exclude each other: everything would be scraped twice" -}}
 {{- end -}}
 {{- include "csi-sidecars.check.secure" . -}}
-{{- include "csi-sidecars.check.traced" . -}}
+{{- if .Values.tracing.enabled -}}
+{{- include "csi-sidecars.check.upstream" (dict "root" . "setting" "tracing.enabled" "flag" "--enable-otel-tracing" "names" (list "attacher" "provisioner" "resizer" "snapshotter") "off" "tracing.enabled=false") -}}
+{{- end -}}
 {{- range $place := list "controller" "node" -}}
 {{- $declared := (include "csi-sidecars.placed" (list $ $place) | fromJson).Values.livenessprobe.declarePort -}}
 {{- if and $.Values.metrics.podMonitor.enabled (not $declared) -}}
@@ -124,28 +126,45 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "csi-sidecars.check.why" . -}}
 {{- end -}}
 
 {{/* Upstream's programs end at a flag that they do not know. An image of a sidecar's own is upstream's by its registry, or by a folder
-     whose name copies keep; a registry for all images only by itself, since such a folder there may have images of ours. */}}
-{{- define "csi-sidecars.check.traced" -}}
-{{- if and .Values.tracing.enabled (not (include "csi-sidecars.together" .)) -}}
+     whose name copies keep; a registry for all images only by itself, since such a folder there may have images of ours. dict root,
+     setting, flag, names (the sidecars that get the flag), off (how the setting is switched off). */}}
+{{- define "csi-sidecars.check.upstream" -}}
+{{- if not (include "csi-sidecars.together" .root) -}}
 {{- $registries := "registry\\.k8s\\.io|k8s\\.gcr\\.io|gke\\.gcr\\.io" -}}
 {{- $folders := "sig-storage|k8s-staging-sig-storage|k8scsi|kubernetes-csi|csi-components" -}}
-{{- $global := (default dict .Values.global).imageRegistry -}}
-{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
-{{- $sidecar := get $.Values $name -}}
+{{- $values := .root.Values -}}
+{{- $global := (default dict $values.global).imageRegistry -}}
+{{- range $name := .names -}}
+{{- $sidecar := get $values $name -}}
+{{- $program := printf "csi-%s" (ternary "external-health-monitor-controller" $name (eq $name "healthMonitor")) -}}
 {{- $reference := include "csi-sidecars.image.own" $sidecar -}}
 {{- $key := printf "%s.%s" $name (ternary "repository" "image" (empty $sidecar.image)) -}}
 {{- $upstream := printf "(^|/)(%s|%s)/" $registries $folders -}}
 {{- if not $reference -}}
-{{- $reference = default $.Values.image.registry $global -}}
+{{- $reference = default $values.image.registry $global -}}
 {{- $key = ternary "image.registry" "global.imageRegistry" (empty $global) -}}
 {{- $upstream = printf "^(%s)/" $registries -}}
 {{- end -}}
 {{- if and $sidecar.enabled (regexMatch $upstream (printf "%s/" $reference)) -}}
-{{- fail (printf "tracing.enabled with %s=%s: upstream's csi-%s has no flag --enable-otel-tracing, and would not start; name an image of ours there, or set tracing.enabled=false and put --enable-otel-tracing into extraArgs of the sidecars that are ours" $key $reference $name) -}}
+{{- fail (printf "%s with %s=%s: upstream's %s has no flag %s, and would not start; name an image of ours there, or set %s and put %s into extraArgs of the sidecars that are ours" $.setting $key $reference $program $.flag $.off $.flag) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The sidecars that answer questions. All containers of a pod share the loopback address: a port that another one has is refused. */}}
+{{- define "csi-sidecars.check.why" -}}
+{{- $names := include "csi-sidecars.why.names" . | fromJsonArray -}}
+{{- include "csi-sidecars.check.upstream" (dict "root" . "setting" "why.endpoint.port" "flag" "--why-endpoint" "names" $names "off" "why.endpoint.port=null") -}}
+{{- $taken := include "csi-sidecars.hostPorts" (dict "root" . "place" "controller") | fromJsonArray -}}
+{{- range $name := $names -}}
+{{- $port := include "csi-sidecars.why.port" (list $ $name) -}}
+{{- if has $port $taken -}}
+{{- fail (printf "why.endpoint.port: %s would answer on port %s, which a container of the controller's pods has already; choose another port" $name $port) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

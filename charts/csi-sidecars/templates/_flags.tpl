@@ -35,7 +35,7 @@
 ) }}
 {{- end -}}
 
-{{/* What all controllers have: dict root, sidecar, elects, gates (Name: bool), untraced (it makes no traces). */}}
+{{/* What all controllers have: dict root, name, sidecar, elects, gates (Name: bool), untraced (it makes no traces). */}}
 {{- define "csi-sidecars.flags.controller" -}}
 {{- $sidecar := .sidecar -}}
 {{- $election := .root.Values.controller.leaderElection -}}
@@ -53,6 +53,7 @@
   (list "retry-interval-max" $sidecar.retryIntervalMax)
   (list "feature-gates" (join "," $gates))
   (list "enable-otel-tracing" (ternary true "" (and .root.Values.tracing.enabled (not .untraced))))
+  (list "why-endpoint" (include "csi-sidecars.why.address" (list .root .name)))
 ) }}
 {{- if .elects }}
 {{- include "csi-sidecars.flags" (list
@@ -67,7 +68,7 @@
 
 {{- define "csi-sidecars.flags.attacher" -}}
 {{- $it := .Values.attacher -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "name" "attacher" "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
 {{- include "csi-sidecars.flags" (list
   (list "worker-threads" $it.workerThreads)
   (list "resync" $it.resync)
@@ -96,7 +97,7 @@
 {{- if not $features.topology }}{{ $_ := set $gates "Topology" false }}{{ end -}}
 {{- if $features.crossNamespaceDataSource }}{{ $_ := set $gates "CrossNamespaceVolumeDataSource" true }}{{ end -}}
 {{- $elects := and .Values.controller.leaderElection.enabled (not $features.nodeDeployment) -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" $elects) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "name" "provisioner" "sidecar" $it "gates" $gates "elects" $elects) }}
 {{- include "csi-sidecars.flags" (list
   (list "worker-threads" $it.workerThreads)
   (list "volume-name-prefix" $it.volumeNamePrefix)
@@ -132,7 +133,7 @@
 
 {{- define "csi-sidecars.flags.resizer" -}}
 {{- $it := .Values.resizer -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "name" "resizer" "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
 {{- include "csi-sidecars.flags" (list
   (list "workers" $it.workers)
   (list "resize-timeout" $it.resizeTimeout)
@@ -149,7 +150,7 @@
 {{- $gates := dict -}}
 {{- if not $features.groupSnapshots }}{{ $_ := set $gates "CSIVolumeGroupSnapshot" false }}{{ end -}}
 {{- $elects := and .Values.controller.leaderElection.enabled (not $features.nodeDeployment) -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" $elects) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "name" "snapshotter" "sidecar" $it "gates" $gates "elects" $elects) }}
 {{- include "csi-sidecars.flags" (list
   (list "worker-threads" $it.workerThreads)
   (list "resync-period" $it.resyncPeriod)
@@ -164,7 +165,7 @@
 
 {{- define "csi-sidecars.flags.healthMonitor" -}}
 {{- $it := .Values.healthMonitor -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled "untraced" true) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "name" "healthMonitor" "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled "untraced" true) }}
 {{- include "csi-sidecars.flags" (list
   (list "monitor-interval" $it.interval)
   (list "list-volumes-interval" $it.listVolumesInterval)

@@ -31,7 +31,7 @@
 
 {{/* Flags that one process has once, as a JSON list; the program refuses them with a name in front. */}}
 {{- define "csi-sidecars.together.once" -}}
-{{- toJson (list "version" "kubeconfig" "master" "csi-address" "controllers" "http-endpoint" "metrics-address" "metrics-path" "health-port" "automaxprocs" "enable-otel-tracing"
+{{- toJson (list "version" "kubeconfig" "master" "csi-address" "controllers" "http-endpoint" "metrics-address" "metrics-path" "health-port" "automaxprocs" "enable-otel-tracing" "why-endpoint"
   "v" "vmodule" "logging-format" "log-flush-frequency" "log-text-split-stream" "log-text-info-buffer-size" "log-json-split-stream" "log-json-info-buffer-size"
   "leader-election" "leader-election-namespace" "leader-election-lease-duration" "leader-election-renew-deadline" "leader-election-retry-period"
   "leader-election-labels"

@@ -6,6 +6,7 @@ mod secure;
 mod snapshot_controller;
 mod table;
 mod tracing;
+mod why;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +61,13 @@ const fn row(
 pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     let mut failures = Vec::new();
     let mut releases: BTreeMap<_, Vec<Value>> = BTreeMap::new();
-    let tables = [TABLE, secure::TABLE, health_monitor::TABLE, tracing::TABLE];
+    let tables = [
+        TABLE,
+        secure::TABLE,
+        health_monitor::TABLE,
+        tracing::TABLE,
+        why::TABLE,
+    ];
     let sidecars = tables.into_iter().flatten();
     let controller = snapshot_controller::TABLE;
     let rows = { sidecars.map(|row| ("csi-sidecars", row)) }
