@@ -306,7 +306,7 @@ impl<'a> Controller<'a> {
             },
         });
         let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        wait::until_true(Duration::from_secs(10), &what, || {
+        wait::until_true(Duration::from_secs(60), &what, || {
             let answer = api.create(reviews, &review)?;
             Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
         })

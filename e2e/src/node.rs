@@ -200,7 +200,7 @@ impl<'a> Seat<'a> {
     }
 
     fn await_driver(&self, driver: &Process) -> Result<()> {
-        let limit = Duration::from_secs(10);
+        let limit = Duration::from_secs(90);
         wait::until_true(limit, "the driver serves its socket", || {
             // The file alone may be a killed driver's.
             Ok(UnixStream::connect(self.socket()).is_ok())
