@@ -149,7 +149,7 @@ impl<S: Simulated> Attempts<S> {
     pub fn begin(&mut self, key: &KeyOf<S>, informers: &InformersOf<S>) {
         self.dequeue(key);
         self.asked += 1;
-        if self.asked.is_multiple_of(16) {
+        if self.asked.is_multiple_of(64) {
             self.ask(key, informers);
         }
         let attempt = self.reactor.begin(key, informers, self.now);
