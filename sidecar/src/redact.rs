@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::text::truncated;
 use crate::visible::visible;
 
 /// Maximum length of a text in bytes.
@@ -39,21 +40,13 @@ pub fn plain(text: &str) -> String {
 /// Text of a driver or a user: on one line, at most 1 KiB, without anything that looks like a secret.
 #[must_use]
 pub fn words(text: &str) -> String {
-    let (cut, was_cut) = shortened(text);
-    let shown = told(cut);
+    let cut = truncated(text, LONGEST);
+    let escaped = told(cut);
     // An escaped character is longer than the character.
-    let (shown, is_longer) = shortened(&shown);
-    let end = if was_cut || is_longer { "…" } else { "" };
+    let shown = truncated(&escaped, LONGEST);
+    let is_cut = cut.len() < text.len() || shown.len() < escaped.len();
+    let end = if is_cut { "…" } else { "" };
     format!("{shown}{end}")
-}
-
-/// The first [`LONGEST`] bytes of `text`, and whether it has more.
-fn shortened(text: &str) -> (&str, bool) {
-    let mut end = text.len().min(LONGEST);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    (text.get(..end).unwrap_or_default(), end < text.len())
 }
 
 /// A message of this program that may quote others' text.

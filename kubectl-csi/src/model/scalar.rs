@@ -50,11 +50,7 @@ impl fmt::Display for Text {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        let mut end = text.len().min(LONGEST);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        Self(text.get(..end).unwrap_or_default().into())
+        Self(text::truncated(text, LONGEST).into())
     }
 }
 

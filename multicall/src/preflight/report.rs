@@ -1,6 +1,8 @@
 //! The output of preflight.
 
 use serde_json::{Value, json};
+use sidecar::redact::plain;
+use sidecar::text::truncated;
 use sidecar::visible::visible;
 
 use super::verdict::{Answer, Remark, Verdict};
@@ -59,13 +61,9 @@ fn human_remark(remark: &Remark, text: &mut String) {
 /// One line of readable length: texts contain pieces of manifests.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 1024;
-    let mut end = text.len().min(LONGEST);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let cut = text.get(..end).unwrap_or_default();
-    let more = if end < text.len() { "…" } else { "" };
-    format!("{}{more}", visible(cut).replace(['\n', '\t'], " "))
+    let cut = truncated(text, LONGEST);
+    let more = if cut.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", plain(cut))
 }
 
 /// The output for people.

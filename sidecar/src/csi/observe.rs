@@ -22,6 +22,7 @@ use crate::election::{Fence, Guarded};
 use crate::log::{self, NIL};
 use crate::metrics::{CsiOperations, Labels};
 use crate::rpc_code;
+use crate::text;
 #[cfg(feature = "kube")]
 use crate::trace;
 use crate::verbose;
@@ -250,8 +251,7 @@ fn capped(mut text: String, limit: Option<usize>) -> String {
     let Some(limit) = limit.filter(|limit| text.len() > *limit) else {
         return text;
     };
-    let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
-    text.truncate(end.unwrap_or(0));
+    text.truncate(text::truncated(&text, limit).len());
     text.push_str(&format!(
         " [response body too large, log capped to {limit} chars]"
     ));

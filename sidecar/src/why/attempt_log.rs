@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::redact::words;
+use crate::text::truncated;
 
 /// Number of keys whose last failure is kept.
 const MOST: usize = 1_000;
@@ -123,11 +124,7 @@ fn shortened(text: String) -> Box<str> {
     if text.len() <= NAME {
         return text.into();
     }
-    let mut end = NAME;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", text.get(..end).unwrap_or_default()).into()
+    format!("{}…", truncated(&text, NAME)).into()
 }
 
 impl<K: Clone + Eq + Hash> AttemptLog<K> {

@@ -10,6 +10,7 @@ use sidecar::csi::Deadline;
 use sidecar::secure::certificates::Certificates;
 use sidecar::secure::concurrency::{Busy, ConcurrencyLimit, Permit};
 use sidecar::shutdown::Requested;
+use sidecar::text::truncated;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
@@ -231,7 +232,7 @@ fn cancelled(_: Gone) -> Refusal {
 /// Shortens a client's text for the log: even a caller without a valid token chooses it.
 fn cut(text: &str) -> &str {
     const LONGEST: usize = 256;
-    grpc::shortened(text, LONGEST)
+    truncated(text, LONGEST)
 }
 
 /// Logs one line for each failed call. The line contains neither token nor Secret.

@@ -14,6 +14,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use prost::Message;
+use sidecar::text::truncated;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
@@ -187,7 +188,7 @@ impl Answer {
     /// get to a status behind that.
     pub fn end(mut self, status: &Status) {
         let mut trailers = HeaderMap::new();
-        let text = shortened(status.message(), LONGEST_TEXT);
+        let text = truncated(status.message(), LONGEST_TEXT);
         if Status::new(status.code(), text)
             .add_header(&mut trailers)
             .is_err()
@@ -222,13 +223,6 @@ fn response() -> Response<()> {
     response
 }
 
-/// The longest prefix of the text that fits into `longest` bytes.
-#[must_use]
-pub fn shortened(text: &str, longest: usize) -> &str {
-    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or(0).min(text.len())).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,15 +245,15 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(shortened("a", LONGEST_TEXT), "a");
+        assert_eq!(truncated("a", LONGEST_TEXT), "a");
         let long = "é".repeat(LONGEST_TEXT);
-        assert_eq!(shortened(&long, LONGEST_TEXT).len(), LONGEST_TEXT);
+        assert_eq!(truncated(&long, LONGEST_TEXT).len(), LONGEST_TEXT);
         assert_eq!(
-            shortened(&long[..LONGEST_TEXT], LONGEST_TEXT).len(),
+            truncated(&long[..LONGEST_TEXT], LONGEST_TEXT).len(),
             LONGEST_TEXT
         );
         assert_eq!(
-            shortened(&format!("a{long}"), LONGEST_TEXT).len(),
+            truncated(&format!("a{long}"), LONGEST_TEXT).len(),
             LONGEST_TEXT - 1
         );
     }
