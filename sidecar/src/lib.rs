@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Pure modules, without clock or runtime:
-//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`part`], [`retry`],
+//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`mutex`], [`names`], [`node_selector`], [`part`], [`retry`],
 //! [`redact`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
@@ -44,6 +44,7 @@ pub mod kube;
 pub mod lifecycle;
 pub mod log;
 pub mod metrics;
+pub mod mutex;
 pub mod names;
 pub mod node_selector;
 pub mod outage;

@@ -18,11 +18,12 @@ mod stage;
 mod tracker;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use jiff::Timestamp;
 
 use crate::kube::rate::ClockSkew;
+use crate::mutex::lock;
 use crate::text::Text;
 
 pub use metrics::LifecycleMetrics;
@@ -77,10 +78,6 @@ impl fmt::Debug for Lifecycle {
             .field("stages", &self.0.parts.stages)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lifecycle {

@@ -10,7 +10,7 @@ mod handshake;
 use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -27,6 +27,7 @@ use crate::csi::loss::{RETRY_INTERVAL, until_answered};
 use crate::csi::{Channel, loss};
 use crate::error::Chain;
 use crate::metrics::CsiOperations;
+use crate::mutex::lock;
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
 
@@ -94,10 +95,6 @@ impl fmt::Debug for Link {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link {

@@ -1,7 +1,7 @@
 //! Emits the spans of an attempt when it ends, and the span of the work that it completes.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use csi_proto::otlp::{self, SpanKind, Value};
@@ -11,6 +11,7 @@ use super::ids::{SpanId, TraceId};
 use super::memory::Memory;
 use super::subject::{Goal, Over, Place, Subject, pair};
 use super::tracer::{Moment, Tracer, error, links, nanos};
+use crate::mutex::lock;
 use crate::text::Text;
 
 tokio::task_local! {
@@ -91,10 +92,6 @@ pub(crate) struct Running<K> {
     attempt: Arc<Attempt>,
     key: K,
     ended: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<K: Clone + Eq + Hash> Traces<K> {

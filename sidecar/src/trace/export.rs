@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use csi_proto::otlp::{
@@ -27,6 +27,7 @@ use super::subject::text as attribute;
 use super::text;
 use crate::error::Chain;
 use crate::metrics::{RegisterError, Registry};
+use crate::mutex::lock;
 use crate::retry::RetryPolicy;
 
 /// Back-off while the collector does not accept a batch.
@@ -156,10 +157,6 @@ impl Exporter {
         let left = std::mem::take(&mut self.0.queue().spans).len();
         self.0.counts.dropped.inc_by(number(left));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(count: usize) -> u64 {

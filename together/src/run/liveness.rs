@@ -1,7 +1,7 @@
 //! livenessprobe in a process of controllers. It uses its own connection to the driver, to test whether
 //! a new caller can connect.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use livenessprobe::args::{self, Config, Metrics};
 use livenessprobe::driver::Driver;
@@ -10,6 +10,7 @@ use sidecar::error::Chain;
 use sidecar::flags::{Exit, Values};
 use sidecar::http::{RouteError, Routes};
 use sidecar::metrics::{CsiOperations, OperationsConfig, Registry};
+use sidecar::mutex::lock;
 
 /// The configuration of livenessprobe.
 pub(super) struct Wanted {
@@ -110,10 +111,6 @@ impl Liveness {
             never = asking => match never {},
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn driver(config: &Config, operations: CsiOperations) -> Driver {

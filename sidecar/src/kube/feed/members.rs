@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Inner;
 use crate::error::Chain;
 use crate::kube::cache::{ObjectError, RawObject, Sink};
+use crate::mutex::lock;
 use crate::outage::Outage;
 
 /// Maximum number of unreadable objects named in the log, once each.
@@ -78,10 +79,6 @@ pub(in crate::kube) struct Members {
     /// No list is complete yet.
     unlisted: AtomicBool,
     server: Outage,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Members {
