@@ -27,7 +27,7 @@ mod rate;
 mod serve;
 
 pub use attempt_log::{Attempt, AttemptLog, Current, Last, Outcome, Step};
-pub use explain::{Clock, EngineAnswer, Explained, Explanation, OpenIntent, Work, WorkAnswer};
+pub use explain::{EngineAnswer, Explained, Explanation, OpenIntent, Work, WorkAnswer};
 pub use explainers::{Ended, Entry, Explainer, Explainers, Lists, ProcessFacts};
 pub(crate) use notes::{Notes, call_begins, within};
 pub use object::{Kind, Object};

@@ -1,9 +1,10 @@
 //! The questions to controllers about the objects on the path, and the answers that count.
 
 use serde_json::Value;
+use sidecar::why::Object;
 
 use super::verdict::{State, Verdict};
-use crate::model::{Kind, Ref};
+use crate::model::Ref;
 
 /// Objects that each controller is asked about.
 const OBJECTS: usize = 6;
@@ -20,39 +21,6 @@ pub struct Answered {
     pub answer: Value,
 }
 
-/// The part of the path below `/why/` that names an object; `None` for kinds that no controller answers for.
-fn path(object: &Ref) -> Option<String> {
-    let kind = match object.kind {
-        Kind::Claim => "claims",
-        Kind::Volume => "volumes",
-        Kind::Attachment => "attachments",
-        Kind::Snapshot => "snapshots",
-        Kind::Content => "snapshotcontents",
-        Kind::GroupSnapshot => "groupsnapshots",
-        Kind::GroupContent => "groupsnapshotcontents",
-        Kind::Pod
-        | Kind::Node
-        | Kind::Driver
-        | Kind::Class
-        | Kind::CsiNode
-        | Kind::Capacity
-        | Kind::AttributesClass
-        | Kind::Lease
-        | Kind::Event
-        | Kind::DaemonSet
-        | Kind::Deployment
-        | Kind::StatefulSet
-        | Kind::Quota
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::SnapshotClass
-        | Kind::GroupClass
-        | Kind::Populator
-        | Kind::Crd => return None,
-    };
-    Some(format!("{kind}/{}", object.path()))
-}
-
 /// The objects of the path that controllers are asked about, with their paths; none if nothing is stuck.
 #[must_use]
 pub fn questions(verdict: &Verdict) -> Vec<(Ref, String)> {
@@ -62,7 +30,8 @@ pub fn questions(verdict: &Verdict) -> Vec<(Ref, String)> {
     }
     for step in &verdict.path {
         let known = questions.iter().any(|(object, _)| *object == step.object);
-        if let (false, Some(path)) = (known, path(&step.object)) {
+        let path = Object::path(step.object.kind.name(), &step.object.path());
+        if let (false, Some(path)) = (known, path) {
             questions.push((step.object.clone(), path));
         }
     }
@@ -101,6 +70,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::Kind;
     use crate::plan::PathStep;
 
     fn at(kind: Kind, name: &str) -> Ref {

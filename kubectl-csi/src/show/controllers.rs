@@ -1,4 +1,4 @@
-//! What controllers say about objects on the way. Their texts are another program's.
+//! Shows what controllers say about the objects on the path. Another program wrote their texts.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};

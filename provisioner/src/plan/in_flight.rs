@@ -360,12 +360,6 @@ impl<P: Asked> InFlightState<P> {
         self.slow.time_remaining(key, now)
     }
 
-    /// Whether CreateVolume is being called for the claim.
-    #[must_use]
-    pub fn is_calling(&self, key: &ClaimKey) -> bool {
-        self.calls.contains_key(key)
-    }
-
     /// The claims that wait for this trigger; their waits end.
     #[must_use]
     pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<ClaimKey> {

@@ -280,7 +280,8 @@ fn ending<F>(verdict: &Verdict<F>, circle: bool) -> Ending {
     }
 }
 
-fn now() -> Now {
+/// The time by both clocks: that of queues, and that of objects.
+pub(crate) fn now() -> Now {
     Now {
         instant: Instant::now().into_std(),
         timestamp: Timestamp::now(),

@@ -311,15 +311,9 @@ impl Process {
         let secure = self.listen(secure, also).await?;
         let why = why::Endpoint::listen(self.why.as_ref(), self.program.fatal).await?;
         let serving = async {
-            match plain {
-                Some((server, routes)) => server.serve(routes).await,
-                None => std::future::pending().await,
-            }
-        };
-        let serving_why = async {
-            match why {
-                Some((server, routes)) => server.serve(routes).await,
-                None => std::future::pending().await,
+            tokio::select! {
+                () = serve_if_any(plain) => {}
+                () = serve_if_any(why) => {}
             }
         };
         let serving_secure = async {
@@ -341,7 +335,6 @@ impl Process {
             biased;
             result = working => result,
             () = serving => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
-            () = serving_why => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
             () = serving_secure => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
             never = probe(self.client.clone(), self.server.clone()) => match never {},
         }
@@ -383,5 +376,13 @@ impl Process {
         let more = more(&mut routes);
         more.map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
         Ok(routes)
+    }
+}
+
+/// Serves, if there is something to serve; ends when the server does.
+async fn serve_if_any(listening: Option<(Server, Routes)>) {
+    match listening {
+        Some((server, routes)) => server.serve(routes).await,
+        None => std::future::pending().await,
     }
 }

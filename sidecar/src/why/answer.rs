@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::attempt_log::{Attempt, Last, Step};
-use super::explain::{Clock, EngineAnswer, OpenIntent, WorkAnswer, written};
+use super::explain::{EngineAnswer, OpenIntent, WorkAnswer, written};
 use super::object::Object;
+use crate::controller::reactor::Now;
 use crate::queue::{KeyState, Stage};
 use crate::redact::{plain, told};
 
@@ -49,11 +50,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    fn json(&self, clock: &Clock) -> Map<String, Value> {
-        let link = self.link.map(|(is_up, since)| {
-            let state = if is_up { "up" } else { "away" };
-            json!({"state": state, "since": clock.write(since)})
-        });
+    fn json(&self, now: Now) -> Map<String, Value> {
         let synced: Map<_, _> = { self.synced.iter() }
             .map(|(kind, is_synced)| ((*kind).to_owned(), (*is_synced).into()))
             .collect();
@@ -71,12 +68,21 @@ impl Controller {
         json.insert("lease".to_owned(), shown(lease).into());
         json.insert("holder".to_owned(), shown(holder).into());
         json.insert("since".to_owned(), shown(since).into());
-        json.insert("driverLink".to_owned(), link.into());
+        json.insert("driverLink".to_owned(), link(self.link, now));
         json.insert("synced".to_owned(), synced.into());
         let missing: Vec<_> = self.missing.iter().map(|rule| plain(rule)).collect();
         json.insert("missing".to_owned(), missing.into());
         json
     }
+}
+
+/// The connection to the driver: whether the driver can be asked, and since when.
+pub fn link(state: Option<(bool, Instant)>, now: Now) -> Value {
+    let Some((is_up, since)) = state else {
+        return Value::Null;
+    };
+    let state = if is_up { "up" } else { "away" };
+    json!({"state": state, "since": now.write(since)})
 }
 
 /// Seconds, as Go writes durations of this length.
@@ -89,10 +95,10 @@ fn state(
     key_state: Option<KeyState>,
     (waits, later): (bool, Option<Duration>),
     has_begun: bool,
-    clock: &Clock,
+    now: Now,
 ) -> (&'static str, Option<Instant>) {
     let later = later.filter(|later| !later.is_zero());
-    let later = later.and_then(|later| clock.instant.checked_add(later));
+    let later = later.and_then(|later| now.instant.checked_add(later));
     let stage = key_state.map_or(Stage::Idle, |key_state| key_state.stage);
     match stage {
         Stage::Running(_) => ("running", None),
@@ -110,25 +116,25 @@ fn state(
     }
 }
 
-fn queue(work: &WorkAnswer, has_begun: bool, clock: &Clock) -> Value {
+fn queue(work: &WorkAnswer, has_begun: bool, now: Now) -> Value {
     let waits = !work.waits_for.is_empty();
-    let (state, until) = state(work.key_state, (waits, work.later), has_begun, clock);
+    let (state, until) = state(work.key_state, (waits, work.later), has_begun, now);
     let mut json = json!({
         "name": work.queue,
         "state": state,
-        "until": until.map(|until| clock.write(until)),
+        "until": until.map(|until| now.write(until)),
     });
     if let (Some(key_state), Some(fields)) = (work.key_state, json.as_object_mut()) {
         let since = key_state.stage.since();
         let oldest = Some(key_state.oldest_wait).filter(|wait| !wait.is_zero());
-        let oldest = oldest.and_then(|wait| clock.instant.checked_sub(wait));
+        let oldest = oldest.and_then(|wait| now.instant.checked_sub(wait));
         let more = json!({
-            "since": since.map(|since| clock.write(since)),
+            "since": since.map(|since| now.write(since)),
             "lane": key_state.lane,
             "failures": key_state.failures,
             "laneAhead": key_state.ahead,
             "laneRunning": key_state.running,
-            "laneOldest": oldest.map(|oldest| clock.write(oldest)),
+            "laneOldest": oldest.map(|oldest| now.write(oldest)),
         });
         fields.extend(more.as_object().cloned().unwrap_or_default());
     }
@@ -139,13 +145,13 @@ fn step(step: &Step) -> Value {
     json!({"step": told(&step.name), "took": seconds(step.took), "code": step.code})
 }
 
-fn running(attempt: &Attempt, deadline: Option<Instant>, clock: &Clock) -> Value {
+fn running(attempt: &Attempt, deadline: Option<Instant>, now: Now) -> Value {
     let current = attempt.current.as_ref();
     json!({
-        "since": clock.write(attempt.since),
+        "since": now.write(attempt.since),
         "step": current.map(|current| told(&current.name)),
-        "stepSince": current.map(|current| clock.write(current.since)),
-        "deadline": deadline.map(|deadline| clock.write(deadline)),
+        "stepSince": current.map(|current| now.write(current.since)),
+        "deadline": deadline.map(|deadline| now.write(deadline)),
         "steps": attempt.steps.iter().map(step).collect::<Vec<_>>(),
     })
 }
@@ -175,18 +181,18 @@ fn work(
     controller: &Controller,
     told: &EngineAnswer,
     work: &WorkAnswer,
-    clock: &Clock,
+    now: Now,
 ) -> Map<String, Value> {
     let waits: Vec<_> = work.waits_for.iter().map(Object::json).collect();
-    let now = |attempt| running(attempt, work.deadline, clock);
+    let shown = |attempt| running(attempt, work.deadline, now);
     let fields = json!({
         "subject": subject(&work.object, &told.uid),
         "known": told.is_known,
         "ours": told.not_ours.is_none(),
         "notOurs": told.not_ours.as_deref().map(plain),
         "work": work.what,
-        "queue": queue(work, controller.has_begun, clock),
-        "running": work.running.as_ref().map(now),
+        "queue": queue(work, controller.has_begun, now),
+        "running": work.running.as_ref().map(shown),
         "last": work.last.as_ref().map(last),
         "waitsFor": waits,
         "facts": escaped(&Value::Object(work.facts.clone())),
@@ -225,9 +231,9 @@ pub fn answers(
     controller: &Controller,
     object: &Object,
     told: Result<&EngineAnswer, &'static str>,
-    clock: &Clock,
+    now: Now,
 ) -> Vec<Value> {
-    let base = controller.json(clock);
+    let base = controller.json(now);
     let with = |fields: Map<String, Value>| {
         let mut json = base.clone();
         json.extend(fields);
@@ -245,7 +251,7 @@ pub fn answers(
         }
     };
     if !told.work.is_empty() {
-        let each = { told.work.iter() }.map(|one| with(work(controller, told, one, clock)));
+        let each = { told.work.iter() }.map(|one| with(work(controller, told, one, now)));
         return each.collect();
     }
     let fields = json!({
@@ -259,7 +265,7 @@ pub fn answers(
 }
 
 /// The whole answer about an object. Whether anybody knows it, or may once it leads.
-pub fn about(object: &Object, answers: Vec<Value>, clock: &Clock) -> (bool, Value) {
+pub fn about(object: &Object, answers: Vec<Value>, now: Now) -> (bool, Value) {
     let knows = |answer: &Value| {
         answer.get("known") == Some(&Value::Bool(true))
             || answer.get("leads") == Some(&Value::Bool(false))
@@ -267,7 +273,7 @@ pub fn about(object: &Object, answers: Vec<Value>, clock: &Clock) -> (bool, Valu
     let is_known = answers.iter().any(knows);
     let json = json!({
         "version": VERSION,
-        "now": clock.now(),
+        "now": written(now.timestamp),
         "subject": object.json(),
         "known": is_known,
         "answers": answers,
@@ -306,7 +312,7 @@ pub fn list(
     controllers: &[(Controller, Option<Busy>)],
     mut rows: Vec<Row>,
     most: usize,
-    clock: &Clock,
+    now: Now,
 ) -> Value {
     rows.sort_by_key(|row| (row.since.is_none(), row.since));
     rows.truncate(most);
@@ -315,14 +321,14 @@ pub fn list(
         json!({
             "program": row.program,
             "subject": row.work.object.json(),
-            "since": row.since.map(|since| clock.write(since)),
-            "queue": queue(&row.work, row.has_begun, clock),
+            "since": row.since.map(|since| now.write(since)),
+            "queue": queue(&row.work, row.has_begun, now),
             "code": last.map(|last| last.code),
             "text": last.map(|last| &*last.text),
         })
     });
     let controllers = controllers.iter().map(|(controller, busy)| {
-        let mut json = controller.json(clock);
+        let mut json = controller.json(now);
         if let Some(busy) = busy {
             let totals = json!({"states": busy.stages, "codes": busy.codes});
             json.insert("totals".to_owned(), totals);
@@ -331,26 +337,26 @@ pub fn list(
     });
     json!({
         "version": VERSION,
-        "now": clock.now(),
+        "now": written(now.timestamp),
         "controllers": controllers.collect::<Vec<_>>(),
         "keys": keys.collect::<Vec<_>>(),
     })
 }
 
 /// The open intents of the journal, `most` at most.
-pub fn journal(intents: &[OpenIntent], most: usize, clock: &Clock) -> Value {
+pub fn journal(intents: &[OpenIntent], most: usize, now: Now) -> Value {
     let shown = intents.iter().take(most).map(|intent| {
         json!({
             "claim": subject(&intent.claim, &intent.uid),
             "state": intent.state,
             "volume": plain(&intent.volume),
-            "since": intent.since.map(|since| clock.write(since)),
+            "since": intent.since.map(|since| now.write(since)),
             "leases": intent.leases.iter().map(|lease| plain(lease)).collect::<Vec<_>>(),
         })
     });
     json!({
         "version": VERSION,
-        "now": clock.now(),
+        "now": written(now.timestamp),
         "count": intents.len(),
         "intents": shown.collect::<Vec<_>>(),
     })

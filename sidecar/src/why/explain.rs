@@ -17,7 +17,7 @@ pub trait Explained: Reactor + Clone {
         &self,
         object: &Object,
         informers: &Self::Informers,
-        clock: &Clock,
+        now: Now,
     ) -> Option<Explanation<Self::Key>>;
 
     /// The object that `key` is about.
@@ -190,41 +190,17 @@ pub struct WorkAnswer {
     pub next: Option<String>,
 }
 
-/// The times by the two clocks, for answers.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    /// The clock of queues.
-    pub instant: Instant,
-    /// The clock of answers.
-    pub time: Timestamp,
-}
-
-impl From<Now> for Clock {
-    fn from(now: Now) -> Self {
-        Self {
-            instant: now.instant,
-            time: now.timestamp,
-        }
-    }
-}
-
-impl Clock {
+impl Now {
     /// The moment `at` as answers write it.
     #[must_use]
-    pub fn write(&self, at: Instant) -> String {
+    pub fn write(self, at: Instant) -> String {
         let time = match at.checked_duration_since(self.instant) {
-            Some(ahead) => self.time.checked_add(ahead),
+            Some(ahead) => self.timestamp.checked_add(ahead),
             None => self
-                .time
+                .timestamp
                 .checked_sub(self.instant.saturating_duration_since(at)),
         };
-        written(time.unwrap_or(self.time))
-    }
-
-    /// Now, as answers write it.
-    #[must_use]
-    pub fn now(&self) -> String {
-        written(self.time)
+        written(time.unwrap_or(self.timestamp))
     }
 }
 

@@ -1,19 +1,20 @@
 //! The controllers of the process that answer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::answer::{self, Busy, Controller, Leadership, Row};
-use super::explain::{Clock, EngineAnswer, OpenIntent};
+use super::explain::{EngineAnswer, OpenIntent, written};
 use super::object::Object;
 use crate::controller::driver_info::DriverInfo;
+use crate::controller::engine::now;
 use crate::controller::link::Link;
 use crate::controller::serve::LeaderHealth;
 use crate::kube::access::Findings;
 use crate::kube::cache::Sink;
+use crate::mutex::lock;
 use crate::redact::plain;
 
 /// Keys in the list of all.
@@ -50,10 +51,6 @@ pub struct Lists(Arc<Mutex<Known>>);
 struct Known {
     lists: Vec<(&'static str, Arc<dyn Sink>)>,
     has_begun: bool,
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lists {
@@ -130,7 +127,7 @@ impl ProcessFacts {
             missing: missing.clone(),
             driver: driver.0.clone(),
             has_driver: driver.1,
-            start: tokio::time::Instant::now().into_std(),
+            start: now().instant,
         }
     }
 }
@@ -207,13 +204,13 @@ impl Explainers {
 
     /// What all controllers say about an object, and whether any of them knows it or may once it leads.
     pub fn about(&self, object: &Object) -> (bool, Value) {
-        let (clock, entries) = (clock(), self.entries());
+        let (now, entries) = (now(), self.entries());
         let (mut answers, mut ended) = (Vec::new(), Vec::new());
         for one in &entries {
             match one.explainer.about(object) {
                 Ok(Some(told)) => {
                     let controller = self.controller(one);
-                    answers.extend(answer::answers(&controller, object, Ok(&told), &clock));
+                    answers.extend(answer::answers(&controller, object, Ok(&told), now));
                 }
                 Ok(None) => {}
                 Err(Ended) => ended.push(Arc::clone(&one.explainer)),
@@ -222,12 +219,12 @@ impl Explainers {
         self.retain(&ended);
         let entries = self.entries();
         for standby in self.standbys(&entries) {
-            answers.extend(answer::answers(&standby, object, Err("standby"), &clock));
+            answers.extend(answer::answers(&standby, object, Err("standby"), now));
         }
         if let Some(waiting) = self.waiting_for_driver(&entries) {
-            answers.extend(answer::answers(&waiting, object, Err("unsynced"), &clock));
+            answers.extend(answer::answers(&waiting, object, Err("unsynced"), now));
         }
-        answer::about(object, answers, &clock)
+        answer::about(object, answers, now)
     }
 
     /// The process as a controller that knows nothing yet, before its driver has told its name.
@@ -271,18 +268,15 @@ impl Explainers {
                 work,
             }));
         }
-        answer::list(&controllers, rows, MOST, &clock())
+        answer::list(&controllers, rows, MOST, now())
     }
 
     /// The driver, its connection, and what is under way.
     pub fn driver(&self) -> Value {
-        let (clock, known) = (clock(), self.facts.driver.watch().borrow().clone());
+        let (now, known) = (now(), self.facts.driver.watch().borrow().clone());
         let entries = self.entries();
         let link = entries.iter().find_map(|one| one.link.as_ref()?.upgrade());
-        let link = link.map(|link| link.state()).map(|(is_up, since)| {
-            let state = if is_up { "up" } else { "away" };
-            json!({"state": state, "since": clock.write(since)})
-        });
+        let link = link.map(|link| link.state());
         let mut under_way = std::collections::BTreeMap::<String, usize>::new();
         for (_, busy) in self.busy(0) {
             for (name, count) in busy.map(|busy| busy.under_way).unwrap_or_default() {
@@ -291,11 +285,11 @@ impl Explainers {
         }
         json!({
             "version": answer::VERSION,
-            "now": clock.now(),
+            "now": written(now.timestamp),
             "driver": known.as_ref().map(|known| &known.name),
             "driverVersion": known.as_ref().map(|known| plain(&known.version)),
             "capabilities": known.as_ref().map(|known| &known.capabilities),
-            "driverLink": link,
+            "driverLink": answer::link(link, now),
             "underWay": under_way,
         })
     }
@@ -308,13 +302,6 @@ impl Explainers {
             all.extend(more);
             all
         })?;
-        Some(answer::journal(&all, MOST, &clock()))
-    }
-}
-
-fn clock() -> Clock {
-    Clock {
-        instant: tokio::time::Instant::now().into_std(),
-        time: Timestamp::now(),
+        Some(answer::journal(&all, MOST, now()))
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tokio::task::futures::TaskLocalFuture;
 
 use super::attempt_log::{AttemptLog, Outcome};
-use crate::controller::engine::Circle;
-use crate::controller::reactor::{Reactor, ReplyOf, Verdict};
+use crate::controller::engine::{Circle, now};
+use crate::controller::reactor::{Now, Reactor, ReplyOf, Verdict};
 use crate::controller::request::Ask as _;
+use crate::mutex::lock;
 
 tokio::task_local! {
     /// The attempt that this task runs; `None` if nobody can ask.
@@ -22,15 +22,11 @@ tokio::task_local! {
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Mutex<Option<Instant>>);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A call of the driver begins, and has this long.
 pub(crate) fn call_begins(timeout: Duration) {
     let _outside = SLOT.try_with(|slot| {
         if let Some(slot) = slot {
-            *lock(&slot.0) = now().checked_add(timeout);
+            *lock(&slot.0) = now().instant.checked_add(timeout);
         }
     });
 }
@@ -64,13 +60,13 @@ impl<R: Reactor<Key: Eq + Hash>> Notes<R> {
     pub(crate) fn begins(&self, key: &R::Key) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
         lock(&self.slots).insert(key.clone(), Arc::clone(&slot));
-        lock(&self.attempts).begins(key, now());
+        lock(&self.attempts).begins(key, now().instant);
         slot
     }
 
     /// It carries out this request.
     pub(crate) fn asks(&self, key: &R::Key, request: &R::Request) {
-        lock(&self.attempts).asks(key, request.name(), now());
+        lock(&self.attempts).asks(key, request.name(), now().instant);
     }
 
     /// The request ended.
@@ -78,7 +74,7 @@ impl<R: Reactor<Key: Eq + Hash>> Notes<R> {
         if let Some(slot) = lock(&self.slots).get(key) {
             *lock(&slot.0) = None;
         }
-        lock(&self.attempts).answered(key, R::Request::failure(reply), now());
+        lock(&self.attempts).answered(key, R::Request::failure(reply), now().instant);
     }
 
     /// The attempt ended.
@@ -102,7 +98,8 @@ impl<R: Reactor<Key: Eq + Hash>> Notes<R> {
             (Verdict::After { failure: None, .. }, None) => Outcome::Later,
             (Verdict::Done, None) => Outcome::Done,
         };
-        lock(&self.attempts).ends(key, outcome, (now(), Timestamp::now()));
+        let Now { instant, timestamp } = now();
+        lock(&self.attempts).ends(key, outcome, (instant, timestamp));
     }
 
     /// Looks into the attempts.
@@ -115,9 +112,4 @@ impl<R: Reactor<Key: Eq + Hash>> Notes<R> {
         let slot = lock(&self.slots).get(key).cloned()?;
         *lock(&slot.0)
     }
-}
-
-/// Tokio's clock, as in queues.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -122,6 +122,14 @@ impl Object {
         (fits && parts.iter().all(is_name)).then(|| Self::of(*kind, key))
     }
 
+    /// The rest of the path below `/why/` of the object of this kind, which is Kubernetes' name of it, and this key;
+    /// `None` for kinds that no controller answers for.
+    #[must_use]
+    pub fn path(kind: &str, key: &str) -> Option<String> {
+        let (path, _) = PATHS.iter().find(|(_, one)| one.name() == kind)?;
+        Some(format!("{path}/{key}"))
+    }
+
     /// `namespace/name`, or the name alone.
     #[must_use]
     pub fn key(&self) -> String {

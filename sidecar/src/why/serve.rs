@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::explainers::{Explainers, ProcessFacts};
 use super::object::Object;
 use super::rate::Rate;
+use crate::controller::engine;
 use crate::controller::flags::Http;
 use crate::controller::serve;
 use crate::flags::{Exit, Values};
@@ -99,7 +100,7 @@ impl Endpoint {
         if ![Method::GET, Method::HEAD].contains(&asked.method) {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         }
-        let now = tokio::time::Instant::now().into_std();
+        let now = engine::now().instant;
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         if !rate.admit(now) {
             let text = "too many questions, try again in a second\n";
@@ -107,7 +108,7 @@ impl Endpoint {
         }
         drop(rate);
         let reply = self.rendered(&asked.rest);
-        let end = tokio::time::Instant::now().into_std();
+        let end = engine::now().instant;
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         rate.took(end.saturating_duration_since(now), end);
         reply

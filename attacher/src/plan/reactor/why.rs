@@ -1,7 +1,8 @@
 //! What `--why-endpoint` says about a VolumeAttachment, or about a PersistentVolume and the finalizer on it.
 
 use serde_json::Value;
-use sidecar::why::{Clock, Explained, Explanation, Kind, Object, Work};
+use sidecar::controller::reactor::Now;
+use sidecar::why::{Explained, Explanation, Kind, Object, Work};
 
 use super::{ATTACHMENTS, Attacher, Failed, Informed, RELEASES};
 use crate::model::{Attachment, Text, Volume};
@@ -14,7 +15,7 @@ impl Explained for Attacher {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        _clock: &Clock,
+        _now: Now,
     ) -> Option<Explanation<Key>> {
         if object.kind == Kind::Volume {
             return Some(self.explain_volume(&object.name, informers));

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use sidecar::controller::reactor::Now;
 use sidecar::part::only;
-use sidecar::why::{Clock, Explained, Explanation, Kind, Object, Work};
+use sidecar::why::{Explained, Explanation, Kind, Object, Work};
 
 use super::{Failed, HealthMonitor, Informed, Key, Lists, VOLUMES};
 use crate::model::{Text, Uid, Volume};
@@ -15,7 +16,7 @@ impl Explained for HealthMonitor {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        _clock: &Clock,
+        _now: Now,
     ) -> Option<Explanation<Key>> {
         let volume = if object.kind == Kind::Volume {
             informers.volume(&object.name)
@@ -113,8 +114,8 @@ impl HealthMonitor {
             .map(|condition| condition.pair().0.to_owned())
             .collect();
         let because = match conditions.is_empty() {
-            true => "the driver has said nothing bad about it",
-            false => "the driver has said this about it",
+            true => "the driver reports no condition",
+            false => "the driver reports conditions",
         };
         let work = Work::new(VOLUMES, Key::Volume(handle.clone()), "report", because);
         let work = work.fact("claim", &*volume.claim);

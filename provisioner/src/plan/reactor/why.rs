@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sidecar::why::{Clock, Explained, Explanation, Kind, Object, OpenIntent, Work};
+use sidecar::controller::reactor::Now;
+use sidecar::why::{Explained, Explanation, Kind, Object, OpenIntent, Work};
 
 use super::{CLAIMS, Failed, Informed, Key, Provisioner, VOLUMES};
 use crate::model::{Claim, Text, Volume};
@@ -22,10 +23,10 @@ impl Explained for Provisioner {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        clock: &Clock,
+        now: Now,
     ) -> Option<Explanation<Key>> {
         if object.kind == Kind::Claim {
-            return Some(self.explain_claim(&object.key(), informers, clock));
+            return Some(self.explain_claim(&object.key(), informers, now));
         }
         if object.kind != Kind::Volume {
             return None;
@@ -135,12 +136,7 @@ impl Provisioner {
         }
     }
 
-    fn explain_claim(
-        &self,
-        name: &str,
-        informers: Informed<'_>,
-        clock: &Clock,
-    ) -> Explanation<Key> {
+    fn explain_claim(&self, name: &str, informers: Informed<'_>, now: Now) -> Explanation<Key> {
         let driver = informers.driver();
         let claim = informers.claim(name);
         let gone = { self.in_flight().pending_creates() }
@@ -150,7 +146,7 @@ impl Provisioner {
         let known = match &claim {
             Some(claim) if may_be_ours(claim, &driver) => {
                 let because = because(claim, informers);
-                let work = self.work(&ClaimKey::of(claim), &because, clock);
+                let work = self.work(&ClaimKey::of(claim), &because, now);
                 Explanation::known(&claim.uid, None).with(work)
             }
             Some(claim) => Explanation::known(&claim.uid, Some(rule(claim, &driver))),
@@ -161,15 +157,15 @@ impl Provisioner {
         };
         let works = gone.into_iter().map(|(key, _)| {
             let because = "deleted, and a call of it has an unknown outcome";
-            self.work(key, because, clock)
+            self.work(key, because, now)
         });
         works.fold(known, Explanation::with)
     }
 
-    fn work(&self, key: &ClaimKey, because: &str, clock: &Clock) -> Work<Key> {
+    fn work(&self, key: &ClaimKey, because: &str, now: Now) -> Work<Key> {
         let in_flight = self.in_flight();
         let waits: Vec<_> = in_flight.awaited(key).iter().map(awaited).collect();
-        let later = in_flight.refused_for(key, clock.instant);
+        let later = in_flight.refused_for(key, now.instant);
         let pending = in_flight.pending_create(key);
         let work = Work {
             later: Some(later),
@@ -177,7 +173,7 @@ impl Provisioner {
         };
         let work = work.waiting_for(waits);
         let work = match pending {
-            Some(pending) => work.fact("unsettled", unsettled(pending, clock)),
+            Some(pending) => work.fact("unsettled", unsettled(pending, now)),
             None => work,
         };
         match self.journal.as_ref() {
@@ -193,9 +189,9 @@ impl Provisioner {
 }
 
 /// Calls with unknown outcome, without what they ask for.
-fn unsettled(pending: &PendingCreate<PinnedRequest>, clock: &Clock) -> Value {
+fn unsettled(pending: &PendingCreate<PinnedRequest>, now: Now) -> Value {
     json!({
-        "since": clock.write(pending.since),
+        "since": now.write(pending.since),
         "requests": pending.requests().count(),
         "sentEarlier": pending.sent_earlier.len(),
     })

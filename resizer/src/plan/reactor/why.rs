@@ -1,7 +1,8 @@
 //! What `--why-endpoint` says about a claim: its expansion and its modification.
 
+use sidecar::controller::reactor::Now;
 use sidecar::why::Kind as Of;
-use sidecar::why::{Clock, Explained, Explanation, Object, Work};
+use sidecar::why::{Explained, Explanation, Object, Work};
 
 use super::{Informed, Resizer};
 use crate::model::{ClaimDetail, Text};
@@ -13,7 +14,7 @@ impl Explained for Resizer {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        clock: &Clock,
+        now: Now,
     ) -> Option<Explanation<Task>> {
         if object.kind != Of::Claim {
             return None;
@@ -41,7 +42,7 @@ impl Explained for Resizer {
         }
         let works = Kind::ALL.into_iter().filter_map(|kind| {
             let because = because(kind, detail)?;
-            Some(self.work(Task::new(kind, &key), because, clock))
+            Some(self.work(Task::new(kind, &key), because, now))
         });
         Some(works.fold(Explanation::known(&uid, None), Explanation::with))
     }
@@ -76,9 +77,9 @@ fn because(kind: Kind, claim: &ClaimDetail) -> Option<&'static str> {
 }
 
 impl Resizer {
-    fn work(&self, task: Task, because: &str, clock: &Clock) -> Work<Task> {
+    fn work(&self, task: Task, because: &str, now: Now) -> Work<Task> {
         let waits: Vec<_> = self.in_flight.awaited(&task).iter().map(awaited).collect();
-        let later = self.in_flight.refused_for(&task, clock.instant);
+        let later = self.in_flight.refused_for(&task, now.instant);
         let in_use = self.in_flight.in_use(&task.claim);
         let what = task.kind.name();
         Work {

@@ -8,7 +8,7 @@ use super::{Engine, Shell, now};
 use crate::controller::request::Ask as _;
 use crate::why::answer::Busy;
 use crate::why::{
-    Clock, Ended, EngineAnswer, Explained, Explainer, Explanation, Notes, Object, OpenIntent, Work,
+    Ended, EngineAnswer, Explained, Explainer, Explanation, Notes, Object, OpenIntent, Work,
     WorkAnswer, preview,
 };
 
@@ -29,7 +29,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             is_known,
             not_ours,
             work,
-        } = reactor.explain(object, informers, &Clock::from(now()))?;
+        } = reactor.explain(object, informers, now())?;
         let work = work.into_iter().map(|work| self.tell(&reactor, work));
         Some(EngineAnswer {
             uid,
@@ -103,8 +103,9 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
         let reactor = self.reactor();
         for (queue, key) in keys {
             let told = self.key_answer(&reactor, &key, queue);
+            let failing = told.last.as_ref().map(|last| last.failing_since);
             let stage = told.key_state.and_then(|key_state| key_state.stage.since());
-            busy.rows.push((failing(&key).or(stage), told));
+            busy.rows.push((failing.or(stage), told));
         }
         (busy.codes, busy.under_way) =
             notes.read(|attempts| (attempts.codes(), under_way(attempts.steps())));

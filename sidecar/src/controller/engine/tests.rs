@@ -7,7 +7,7 @@ use super::*;
 use crate::controller::reactor::{Due, Wake};
 use crate::controller::request::Ask;
 use crate::queue::{Config, Place, Stage, exponential};
-use crate::why::{Clock, Ended, Explained, Explainer, Explanation, Kind, Object, Work, WorkAnswer};
+use crate::why::{Ended, Explained, Explainer, Explanation, Kind, Object, Work, WorkAnswer};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
@@ -256,12 +256,7 @@ async fn what_runs_makes_no_further_request_once_nobody_serves() {
 }
 
 impl Explained for Countdown {
-    fn explain(
-        &self,
-        object: &Object,
-        _informers: &(),
-        _clock: &Clock,
-    ) -> Option<Explanation<u32>> {
+    fn explain(&self, object: &Object, _informers: &(), _now: Now) -> Option<Explanation<u32>> {
         let key = object.name.parse().ok()?;
         let work = Work::new(0, key, "count", "it was asked for");
         Some(Explanation::known("uid", None).with(work))

@@ -5,11 +5,11 @@ use crate::why::Kind;
 
 const S: Duration = Duration::from_secs(1);
 
-fn clock() -> Clock {
-    Clock {
+fn now() -> Now {
+    Now {
         // Behind times that tests look back to.
         instant: Instant::now() + 1_000 * S,
-        time: "2026-11-28T12:00:00Z".parse().unwrap(),
+        timestamp: "2026-11-28T12:00:00Z".parse().unwrap(),
     }
 }
 
@@ -71,18 +71,18 @@ fn told(work: WorkAnswer) -> EngineAnswer {
     }
 }
 
-fn answer(work: WorkAnswer, has_begun: bool, clock: &Clock) -> Value {
+fn answer(work: WorkAnswer, has_begun: bool, now: Now) -> Value {
     let told = told(work);
-    let answers = answers(&controller(has_begun), &attachment(), Ok(&told), clock);
+    let answers = answers(&controller(has_begun), &attachment(), Ok(&told), now);
     assert_eq!(answers.len(), 1);
     answers.into_iter().next().unwrap()
 }
 
 #[test]
 fn w_3_to_7_states_and_until_when() {
-    let clock = clock();
-    let (ago, ahead) = (clock.instant - 3 * S, clock.instant + 4 * S);
-    let far = clock.instant + 60 * S;
+    let now = now();
+    let (ago, ahead) = (now.instant - 3 * S, now.instant + 4 * S);
+    let far = now.instant + 60 * S;
     let class = || vec![Object::of(Kind::Class, "gold")];
     let backoff = Some(Stage::Backoff(ahead));
     let (after, none) = (Some(Stage::Later(ahead)), Vec::new);
@@ -112,9 +112,9 @@ fn w_3_to_7_states_and_until_when() {
             later,
             ..work(stage.map(key_state))
         };
-        let answer = answer(work, true, &clock);
+        let answer = answer(work, true, now);
         assert_eq!(answer["queue"]["state"], state, "{stage:?}");
-        let until = until.map(|until| clock.write(until));
+        let until = until.map(|until| now.write(until));
         assert_eq!(answer["queue"]["until"], json!(until), "{stage:?}");
     }
     for (stage, state) in [
@@ -122,14 +122,14 @@ fn w_3_to_7_states_and_until_when() {
         (Some(Stage::Waiting(ago)), "unsynced"),
         (Some(Stage::Running(ago)), "running"),
     ] {
-        let answer = answer(work(stage.map(key_state)), false, &clock);
+        let answer = answer(work(stage.map(key_state)), false, now);
         assert_eq!(answer["queue"]["state"], state, "{stage:?}");
     }
 }
 
 #[test]
 fn w_4_w_5_the_whole_answer_of_a_key_that_fails() {
-    let clock = clock();
+    let now = now();
     let step = Step {
         name: "ControllerPublishVolume".into(),
         took: Duration::from_millis(14_900),
@@ -141,7 +141,7 @@ fn w_4_w_5_the_whole_answer_of_a_key_that_fails() {
             ended: time("2026-11-28T11:59:56Z"),
             took: Duration::from_secs(15),
             first: time("2026-11-28T11:50:00Z"),
-            failing_since: clock.instant - 600 * S,
+            failing_since: now.instant - 600 * S,
             step: Some("ControllerPublishVolume".into()),
             code: Some("DeadlineExceeded"),
             text: "rpc error: late".into(),
@@ -153,7 +153,7 @@ fn w_4_w_5_the_whole_answer_of_a_key_that_fails() {
             ahead: 412,
             running: 10,
             oldest_wait: 59 * S,
-            ..key_state(Stage::Backoff(clock.instant + 4 * S))
+            ..key_state(Stage::Backoff(now.instant + 4 * S))
         }))
     };
     let expected = json!({
@@ -196,21 +196,21 @@ fn w_4_w_5_the_whole_answer_of_a_key_that_fails() {
         "facts": {},
         "next": {"step": "ControllerPublishVolume", "because": "wanted, and not attached"},
     });
-    assert_eq!(answer(work, true, &clock), expected);
+    assert_eq!(answer(work, true, now), expected);
 }
 
 #[test]
 fn w_4_a_running_attempt_has_its_step_and_deadline_and_no_next_step() {
-    let clock = clock();
+    let now = now();
     let mut attempts = crate::why::AttemptLog::default();
-    attempts.begins(&1, clock.instant - 4 * S);
-    attempts.asks(&1, "CreateVolume".to_owned(), clock.instant - 3 * S);
+    attempts.begins(&1, now.instant - 4 * S);
+    attempts.asks(&1, "CreateVolume".to_owned(), now.instant - 3 * S);
     let work = WorkAnswer {
         running: attempts.running(&1).cloned(),
-        deadline: Some(clock.instant + 7 * S),
-        ..work(Some(key_state(Stage::Running(clock.instant - 4 * S))))
+        deadline: Some(now.instant + 7 * S),
+        ..work(Some(key_state(Stage::Running(now.instant - 4 * S))))
     };
-    let answer = answer(work, true, &clock);
+    let answer = answer(work, true, now);
     let expected = json!({
         "since": "2026-11-28T11:59:56.000Z",
         "step": "CreateVolume",
@@ -226,16 +226,16 @@ fn w_4_a_running_attempt_has_its_step_and_deadline_and_no_next_step() {
 
 #[test]
 fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
-    let clock = clock();
+    let now = now();
     let unknown = answers(
         &controller(true),
         &attachment(),
         Ok(&EngineAnswer::default()),
-        &clock,
+        now,
     );
     assert_eq!(unknown[0]["known"], false);
     assert_eq!(unknown[0]["queue"]["state"], "idle");
-    let (is_known, whole) = about(&attachment(), unknown, &clock);
+    let (is_known, whole) = about(&attachment(), unknown, now);
     assert!(!is_known);
     assert_eq!(
         (&whole["version"], &whole["known"], &whole["now"]),
@@ -247,7 +247,7 @@ fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
         not_ours: Some("spec.attacher is other, not a.driver".to_owned()),
         work: Vec::new(),
     };
-    let other = answers(&controller(true), &attachment(), Ok(&other), &clock);
+    let other = answers(&controller(true), &attachment(), Ok(&other), now);
     assert_eq!(other[0]["ours"], false);
     assert_eq!(other[0]["notOurs"], "spec.attacher is other, not a.driver");
     let standby = Controller {
@@ -258,7 +258,7 @@ fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
         },
         ..controller(false)
     };
-    let standby = answers(&standby, &attachment(), Err("standby"), &clock);
+    let standby = answers(&standby, &attachment(), Err("standby"), now);
     assert_eq!(
         (
             &standby[0]["leads"],
@@ -267,17 +267,17 @@ fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
         ),
         (&json!(false), &json!("ctl-1"), &json!("standby"))
     );
-    assert!(about(&attachment(), standby, &clock).0);
+    assert!(about(&attachment(), standby, now).0);
 }
 
 #[test]
 fn w_16_the_list_has_the_longest_first_and_no_more_than_asked_for() {
-    let clock = clock();
+    let now = now();
     let row = |since: Option<u32>| Row {
         program: "csi-attacher",
         has_begun: true,
-        since: since.map(|seconds| clock.instant - seconds * S),
-        work: work(Some(key_state(Stage::Backoff(clock.instant + 4 * S)))),
+        since: since.map(|seconds| now.instant - seconds * S),
+        work: work(Some(key_state(Stage::Backoff(now.instant + 4 * S)))),
     };
     let rows = vec![row(None), row(Some(5)), row(Some(500)), row(Some(50))];
     let busy = Busy {
@@ -285,7 +285,7 @@ fn w_16_the_list_has_the_longest_first_and_no_more_than_asked_for() {
         codes: BTreeMap::from([("Internal", 4)]),
         ..Busy::default()
     };
-    let list = list(&[(controller(true), Some(busy))], rows, 3, &clock);
+    let list = list(&[(controller(true), Some(busy))], rows, 3, now);
     let since: Vec<_> = { list["keys"].as_array().unwrap().iter() }
         .map(|key| key["since"].as_str().unwrap())
         .collect();
@@ -301,17 +301,17 @@ fn w_16_the_list_has_the_longest_first_and_no_more_than_asked_for() {
 
 #[test]
 fn w_76_intents_have_their_claims_and_no_parameters() {
-    let clock = clock();
+    let now = now();
     let intent = |number: usize| OpenIntent {
         claim: Object::of(Kind::Claim, &format!("shop/data-{number}")),
         uid: "uid-1".to_owned(),
         state: "open",
         volume: "pvc-1".to_owned(),
-        since: Some(clock.instant - 9 * S),
+        since: Some(now.instant - 9 * S),
         leases: vec!["a-driver-journal-0".to_owned()],
     };
     let intents: Vec<_> = (0..150).map(intent).collect();
-    let journal = journal(&intents, 100, &clock);
+    let journal = journal(&intents, 100, now);
     assert_eq!(journal["count"], 150);
     assert_eq!(journal["intents"].as_array().unwrap().len(), 100);
     let expected = json!({
@@ -336,7 +336,7 @@ fn w_39_facts_repaint_no_terminal() {
         facts: facts.as_object().unwrap().clone(),
         ..work(None)
     };
-    let answer = answer(work, true, &clock());
+    let answer = answer(work, true, now());
     assert_eq!(
         answer["facts"],
         json!({"volume": plain("a\u{1b}[2J"), "more": [{"deep": plain("\u{202e}b")}], "number": 3})

@@ -1,7 +1,8 @@
 //! What `--why-endpoint` says about snapshots, group snapshots, their contents, and claims that they need.
 
+use sidecar::controller::reactor::Now;
 use sidecar::controller::request::OfKind;
-use sidecar::why::{Clock, Explained, Explanation, Kind, Object, Work};
+use sidecar::why::{Explained, Explanation, Kind, Object, Work};
 
 use super::{CLAIMS, CONTENTS, Controller, Failed, GROUP_CONTENTS, GROUPS, Informed, SNAPSHOTS};
 use crate::model::Text;
@@ -18,7 +19,7 @@ impl Explained for Controller {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        _clock: &Clock,
+        _now: Now,
     ) -> Option<Explanation<Key>> {
         let name = Text::from(object.key().as_str());
         let (queue, key) = match object.kind {

@@ -1,7 +1,8 @@
 //! What `--why-endpoint` says about a VolumeSnapshotContent or a VolumeGroupSnapshotContent.
 
+use sidecar::controller::reactor::Now;
 use sidecar::why::Kind as Of;
-use sidecar::why::{Clock, Explained, Explanation, Object, Work};
+use sidecar::why::{Explained, Explanation, Object, Work};
 
 use super::{Informed, Retry, Snapshotter};
 use crate::model::{Content, Kind, Text};
@@ -21,7 +22,7 @@ impl Explained for Snapshotter {
         &self,
         object: &Object,
         informers: Informed<'_>,
-        _clock: &Clock,
+        _now: Now,
     ) -> Option<Explanation<Text>> {
         if object.kind != of(self.kind) {
             return None;

@@ -58,7 +58,7 @@ fn now() -> Now {
 }
 
 fn explain(attacher: &Attacher, object: &Object, known: &Known) -> Option<Explanation<Key>> {
-    attacher.explain(object, known, &Clock::from(now()))
+    attacher.explain(object, known, now())
 }
 
 fn named() -> Object {

@@ -57,10 +57,10 @@ fn monitor(known: &mut Known, numbers: &[&str]) -> HealthMonitor {
 fn w_9_a_bound_claim_is_known_by_its_volume() {
     let mut known = Known::default();
     let monitor = monitor(&mut known, &["1", "2"]);
-    let clock = Clock::from(Now {
+    let now = Now {
         instant: Instant::now(),
         timestamp: Timestamp::UNIX_EPOCH,
-    });
+    };
     let bound = &volume("1");
     let claims = [
         (
@@ -74,7 +74,7 @@ fn w_9_a_bound_claim_is_known_by_its_volume() {
     for (cached, key, handle) in claims {
         known.claim = cached;
         let object = Object::of(Kind::Claim, key);
-        let told = monitor.explain(&object, &known, &clock).unwrap();
+        let told = monitor.explain(&object, &known, now).unwrap();
         assert_eq!(told.is_known, handle.is_some(), "{key}");
         let key = told.work.first().map(|work| work.key.clone());
         assert_eq!(key, handle.map(|handle| Key::Volume(handle.clone())));

@@ -79,7 +79,7 @@ fn now() -> Now {
 
 fn explain(provisioner: &Provisioner, known: &Known) -> Explanation<Key> {
     let object = Object::of(Kind::Claim, "ns1/c1");
-    let told = provisioner.explain(&object, known, &Clock::from(now()));
+    let told = provisioner.explain(&object, known, now());
     told.unwrap()
 }
 
@@ -166,7 +166,7 @@ fn w_9_a_volume_of_which_only_the_name_is_kept_is_nobody_elses() {
             ..Known::default()
         };
         let object = Object::of(Kind::Volume, "pv1");
-        let all = provisioner(None).explain(&object, &known, &Clock::from(now()));
+        let all = provisioner(None).explain(&object, &known, now());
         let expected = match told {
             None => Explanation::unknown(),
             Some(Ok(because)) => {

@@ -31,11 +31,11 @@ impl Informers for Known {
     }
 }
 
-fn clock() -> Clock {
-    Clock::from(Now {
+fn now() -> Now {
+    Now {
         instant: Instant::now(),
         timestamp: NOW.parse().unwrap(),
-    })
+    }
 }
 
 fn resizer() -> Resizer {
@@ -44,9 +44,7 @@ fn resizer() -> Resizer {
 
 fn explain(claim: Option<ClaimDetail>) -> Explanation<Task> {
     let object = Object::of(Of::Claim, "ns/c1");
-    resizer()
-        .explain(&object, &Known { claim }, &clock())
-        .unwrap()
+    resizer().explain(&object, &Known { claim }, now()).unwrap()
 }
 
 #[test]
@@ -72,7 +70,7 @@ fn w_9_which_tasks_a_claim_has() {
     assert_eq!(explain(None), Explanation::unknown());
     let volume = Object::of(Of::Volume, "pv1");
     let nobody = Known { claim: None };
-    assert_eq!(resizer().explain(&volume, &nobody, &clock()), None);
+    assert_eq!(resizer().explain(&volume, &nobody, now()), None);
 }
 
 #[test]

@@ -27,12 +27,12 @@ impl Informers for One {
 
 fn explain(serves: Kind, kind: Of, content: Option<Content>) -> Option<Explanation<Text>> {
     let object = Object::of(kind, "snapcontent-U1");
-    let clock = Clock::from(Now {
+    let now = Now {
         instant: Instant::now(),
         timestamp: Timestamp::UNIX_EPOCH,
-    });
+    };
     let snapshotter = Snapshotter::new(serves, &Settings::default());
-    snapshotter.explain(&object, &One(content), &clock)
+    snapshotter.explain(&object, &One(content), now)
 }
 
 #[test]
