@@ -115,7 +115,8 @@ pub async fn probes(program: &'static Program) {
     assert!(pauses >= Duration::from_secs(4), "row 15: {pauses:?}");
     drop(running);
     for code in [Code::Unknown, Code::Unavailable] {
-        stage.driver.clear_calls();
+        // Calls of the process before may still be running at its driver.
+        let stage = Stage::prepared(program, 0).await;
         stage.driver.configure(|model| {
             model.probes = [Probe::NotReady, Probe::Fail(code, "mock error".into())].into();
         });
