@@ -10,6 +10,7 @@
 //! | `content` | VolumeSnapshotContent |
 //! | `class` | VolumeSnapshotClass |
 //! | `group` | VolumeGroupSnapshot, its content and its class |
+//! | `head` | the fields that single snapshots and group snapshots have in common |
 //! | `claim` | PersistentVolumeClaim |
 //! | `volume` | PersistentVolume |
 //! | `node` | Node |
@@ -18,6 +19,7 @@ mod claim;
 mod class;
 mod content;
 mod group;
+mod head;
 mod node;
 mod snapshot;
 mod volume;
@@ -28,6 +30,7 @@ pub use content::{Content, ContentSource, ContentStatus};
 pub use group::{
     Group, GroupClass, GroupContent, GroupContentStatus, GroupSource, GroupStatus, Member,
 };
+pub use head::{ContentHead, Head, Kind};
 pub use node::Node;
 pub use sidecar::snapshot::{Policy, SnapshotRef};
 pub use sidecar::text::{List, Pairs, Text};

@@ -7,15 +7,20 @@
 //! |---|---|
 //! | `request` | what the controller asks of the API server |
 //! | `complaint` | what a failure tells users, and what ends it |
-//! | `view` | what a decision looks at |
-//! | `snapshot` | the next step for a VolumeSnapshot |
-//! | `group` | the next step for a VolumeGroupSnapshot, and for its content |
+//! | `subject` | the object of an attempt |
+//! | `ask` | what scripts ask for |
+//! | `attempt` | the script of an attempt's key, and what its last reply means |
+//! | `outcome` | events and failures that follow from a reply |
+//! | `pair` | what VolumeSnapshots and VolumeGroupSnapshots do alike |
+//! | `snapshot` | the script of a VolumeSnapshot |
+//! | `group` | the script of a VolumeGroupSnapshot |
+//! | `content` | the script of a content of either |
+//! | `class` | which class they have, and which Secret it names |
+//! | `origin` | the volume that a snapshot is taken of |
 //! | `status` | what a status shows of a content |
 //! | `unhandled` | whether no sidecar answers |
-//! | `content` | the next step for a VolumeSnapshotContent |
 //! | `grouped` | what groups have something to do with |
 //! | `claim` | whether a claim has to stay, and the object that says so |
-//! | `secret` | which Secret a class names |
 //! | `settled` | with which objects all is done |
 //! | `in_flight` | what the process remembers beyond its caches |
 //! | `operation` | how long what users wait for takes |
@@ -23,27 +28,31 @@
 //! | `informers` | what decisions may look at |
 //! | `reactor` | the controller as one object: events, attempts, and what their ends leave |
 
-pub mod claim;
+mod ask;
+mod attempt;
+mod claim;
+mod class;
 pub mod complaint;
-pub mod content;
+mod content;
 pub mod group;
 pub mod grouped;
 pub mod in_flight;
 pub mod informers;
 pub mod lifecycle;
 pub mod operation;
+mod origin;
+mod outcome;
+mod pair;
 pub mod reactor;
 pub mod request;
-pub mod secret;
 pub mod settled;
-pub mod snapshot;
-pub mod status;
+mod snapshot;
+mod status;
+mod subject;
 pub mod unhandled;
-pub mod view;
 
 pub use informers::Informers;
 pub use reactor::Controller;
-pub use view::View;
 
 /// Flags and gates that decisions read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

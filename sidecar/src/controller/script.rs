@@ -89,6 +89,12 @@ where
         self.0.push(reply);
     }
 
+    /// All requests with their results, oldest first.
+    #[must_use]
+    pub fn replies(&self) -> &[Reply<R>] {
+        &self.0
+    }
+
     /// Reads these objects, once per attempt, and every object whose write ended with a conflict. The inner error is
     /// that of a failed read.
     ///
@@ -109,6 +115,25 @@ where
     pub fn got(&self, object: &R::Object) -> Option<Result<(), &ApiError>> {
         let of = self.reads().filter(|(of, _)| *of == object);
         of.last().map(|(_, result)| result)
+    }
+
+    /// The result of the last read of this object, unless a later write may have changed it.
+    pub fn found(&self, object: &R::Object) -> Option<Result<&R::Found, &ApiError>> {
+        let may_change = |result: &Result<_, ApiError>| match result {
+            Ok(_) => true,
+            Err(error) => error.is_unknown(),
+        };
+        self.0.iter().rev().find_map(|reply| match reply {
+            Reply::Get(of, result) if of == object => Some(Some(result.as_ref())),
+            Reply::Write(write, result) if write.object == *object && may_change(result) => {
+                Some(None)
+            }
+            Reply::Get(..)
+            | Reply::Write(..)
+            | Reply::Secret(..)
+            | Reply::Call(..)
+            | Reply::Event(_) => None,
+        })?
     }
 
     /// The objects read so far, with the results.

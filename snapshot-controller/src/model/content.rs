@@ -1,9 +1,8 @@
 //! VolumeSnapshotContent.
 
 use jiff::Timestamp;
-use sidecar::snapshot::CONTENT_BOUND;
 
-use super::{Failure, List, Policy, Snapshot, SnapshotRef, Text, key};
+use super::{Failure, List, Policy, Snapshot, SnapshotRef, Text};
 
 /// The fields that decisions need of a VolumeSnapshotContent. Snapshot handles are the sidecar's
 /// business.
@@ -75,19 +74,19 @@ impl Content {
     /// Whether it has the finalizer that keeps it until the sidecar has deleted the snapshot.
     #[must_use]
     pub fn is_protected(&self) -> bool {
-        self.finalizers.iter().any(|held| **held == *CONTENT_BOUND)
+        self.head().is_protected()
     }
 
     /// Whether it refers to a VolumeSnapshot of this name, whatever its UID.
     #[must_use]
     pub fn names(&self, snapshot: &Snapshot) -> bool {
-        self.snapshot.name == snapshot.name && self.snapshot.namespace == snapshot.namespace
+        self.head().names(&snapshot.head())
     }
 
     /// Whether it refers to this VolumeSnapshot, by UID.
     #[must_use]
     pub fn is_of(&self, snapshot: &Snapshot) -> bool {
-        self.names(snapshot) && self.snapshot.uid == snapshot.uid
+        self.head().is_of(&snapshot.head())
     }
 
     /// Whether it was made for a member of a group and left half done: not bound, without finalizer and
@@ -104,6 +103,6 @@ impl Content {
     /// The key of the VolumeSnapshot that it refers to.
     #[must_use]
     pub fn snapshot_key(&self) -> Text {
-        key(&self.snapshot.namespace, &self.snapshot.name)
+        self.head().of_key()
     }
 }

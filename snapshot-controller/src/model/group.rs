@@ -1,7 +1,7 @@
 //! VolumeGroupSnapshot, its content and its class.
 
 use jiff::Timestamp;
-use sidecar::snapshot::{GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND};
+use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 
 use super::{Class, ContentSource, Failure, List, Policy, SnapshotRef, Text, key};
 
@@ -163,20 +163,19 @@ impl GroupContent {
     /// Whether it has the finalizer that keeps it until the sidecar has deleted the group.
     #[must_use]
     pub fn is_protected(&self) -> bool {
-        let mut held = self.finalizers.iter();
-        held.any(|held| **held == *GROUP_CONTENT_BOUND)
+        self.head().is_protected()
     }
 
     /// Whether it refers to a VolumeGroupSnapshot of this name, whatever its UID.
     #[must_use]
     pub fn names(&self, group: &Group) -> bool {
-        self.group.name == group.name && self.group.namespace == group.namespace
+        self.head().names(&group.head())
     }
 
     /// Whether it refers to this VolumeGroupSnapshot, by UID.
     #[must_use]
     pub fn is_of(&self, group: &Group) -> bool {
-        self.names(group) && self.group.uid == group.uid
+        self.head().is_of(&group.head())
     }
 
     /// Whether it and this VolumeGroupSnapshot are bound to each other.
@@ -188,7 +187,7 @@ impl GroupContent {
     /// The key of the VolumeGroupSnapshot that it refers to.
     #[must_use]
     pub fn group_key(&self) -> Text {
-        key(&self.group.namespace, &self.group.name)
+        self.head().of_key()
     }
 
     /// `status.volumeGroupSnapshotHandle`, unless it is empty.

@@ -6,54 +6,52 @@
 use serde_json::Value;
 use sidecar::snapshot::CLAIM_AS_SOURCE;
 
-use super::request::{Object, read, replace};
-use super::view::{Learnt, Next, Purpose, View};
+use super::ask::Ask;
+use super::attempt::{End, Flow};
+use super::request::{Object, Purpose, read, replace};
 use crate::model::Text;
 
-/// The next step until the claim has our finalizer; `None` if it has. The caller has found the
-/// claim.
-#[must_use]
-pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
+/// Adds our finalizer to the claim, unless it is there. The caller has found the claim.
+pub(super) fn protect(ask: Ask<'_>, key: &Text) -> Flow {
     let object = Object::Claim(key.clone());
-    if view.in_flight.claims.is_busy(key) {
-        return Some(Next::Wait(key.clone()));
-    }
-    if view.in_flight.claims.is_doubtful(key) {
+    unless_busy(ask, key)?;
+    if ask.in_flight.claims.is_doubtful(key) {
         // Read again: the last write may have been applied after any earlier read.
-        return Some(read(object));
+        return read(&object);
     }
-    let claim = view.informers.claim(key)?;
-    if claim.protected.is_some() {
-        return None;
+    let claim = ask.informers.claim(key);
+    if claim.is_none_or(|claim| claim.protected.is_some()) {
+        return Ok(());
     }
-    let known = match view.learnt(&object) {
-        Some(Learnt::Read(Some(json))) => with_finalizer(json),
-        Some(Learnt::Read(None) | Learnt::Unread(_)) | None => None,
-    };
     // The cached object may have had the finalizer and lost it since.
-    let Some(json) = known else {
-        return Some(read(object));
-    };
-    Some(replace(Purpose::Protect, key, json))
+    let json = ask.read(&object)?.ok().and_then(Option::as_deref);
+    match json.and_then(with_finalizer) {
+        Some(json) => replace(Purpose::Protect, key, json),
+        None => read(&object),
+    }
 }
 
-/// The next step until the claim has lost our finalizer; `None` if it has, or if a VolumeSnapshot
-/// other than `but` needs it.
-#[must_use]
-pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> {
-    let claim = view.informers.claim(key)?;
-    if view.is_gone(&Object::Claim(key.clone())) {
-        return None;
+/// Removes our finalizer from the claim, unless a VolumeSnapshot other than `but` needs it.
+pub(super) fn release(ask: Ask<'_>, key: &Text, but: Option<&Text>) -> Flow {
+    let claim = ask.informers.claim(key);
+    let json = claim.as_ref().and_then(|claim| claim.protected.as_ref());
+    let is_gone = || ask.is_gone(&Object::Claim(key.clone()));
+    let Some(json) = json.filter(|_| !is_gone() && !ask.in_flight.is_used(key, but)) else {
+        return Ok(());
+    };
+    unless_busy(ask, key)?;
+    match without_finalizer(json) {
+        Some(json) => replace(Purpose::Release, key, json),
+        None => Ok(()),
     }
-    let json = claim.protected.as_ref()?;
-    if view.in_flight.is_used(key, but) {
-        return None;
+}
+
+/// Waits until the running write of this claim has ended.
+fn unless_busy(ask: Ask<'_>, key: &Text) -> Flow {
+    if ask.in_flight.claims.is_busy(key) {
+        return Err(End::Wait(key.clone()).into());
     }
-    if view.in_flight.claims.is_busy(key) {
-        return Some(Next::Wait(key.clone()));
-    }
-    let json = without_finalizer(json)?;
-    Some(replace(Purpose::Release, key, json))
+    Ok(())
 }
 
 /// The object with our finalizer; `None` if it has it already, or the JSON is no object.

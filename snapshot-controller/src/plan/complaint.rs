@@ -1,7 +1,8 @@
 //! How a failure is reported to users, and which change may end it.
 
+use super::reactor::Failed;
 use super::request::Object;
-use crate::model::Text;
+use crate::model::{Kind, Text};
 
 /// A change that may end a failure. Its arrival requeues the failed attempt at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,15 +80,25 @@ impl Complaint {
     }
 
     /// The content cannot be created, for this reason.
-    pub fn uncreated(error: impl std::fmt::Display) -> Self {
-        let message = format!("Failed to create snapshot content with error {error}");
-        Self::unready("SnapshotContentCreationFailed", message)
+    pub fn uncreated(kind: Kind, error: &str) -> Self {
+        let reason = kind.say(
+            "SnapshotContentCreationFailed",
+            "GroupSnapshotContentCreationFailed",
+        );
+        let failed = kind.say(
+            "Failed to create snapshot",
+            "failed to create group snapshot",
+        );
+        Self::unready(reason, format!("{failed} content with error {error}"))
     }
 
-    /// The group's content cannot be created, for this reason.
-    pub fn ungrouped(error: &impl std::fmt::Display) -> Self {
-        let message = format!("failed to create group snapshot content with error {error}");
-        Self::unready("GroupSnapshotContentCreationFailed", message)
+    /// The failure, as it is logged.
+    #[must_use]
+    pub fn failed(&self) -> Failed {
+        Failed {
+            what: self.reason,
+            error: self.message.clone(),
+        }
     }
 
     /// `what` cannot be deleted while these claims are being restored from it; `None` without claims.
@@ -103,10 +114,8 @@ impl Complaint {
         let named = named.join(", ");
         let message = format!("{what} is being used to restore a PVC: {named}{others}");
         let complaint = Self::event("SnapshotDeletePending", message);
-        let triggers: Vec<_> = claims
-            .into_iter()
-            .map(|claim| RequeueTrigger::Object(Object::Claim(claim)))
-            .collect();
+        let claims = claims.into_iter().map(Object::Claim);
+        let triggers: Vec<_> = claims.map(RequeueTrigger::Object).collect();
         (!triggers.is_empty()).then(|| complaint.until_all(triggers))
     }
 

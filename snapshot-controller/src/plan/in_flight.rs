@@ -58,19 +58,19 @@ pub struct InFlightState {
     /// VolumeSnapshots that need a claim, by the claim's key.
     users: Relation,
     /// Claims that are being restored from a VolumeSnapshot, by the VolumeSnapshot's key.
-    restores: Relation,
+    pub(super) restores: Relation,
     /// VolumeSnapshots that a group snapshot owns, by the group's UID.
-    members: Relation,
+    pub(super) members: Relation,
     /// VolumeSnapshots whose content has the handle of a group.
-    grouped: Relation<GroupHandle>,
+    pub(super) grouped: Relation<GroupHandle>,
     /// Half-made contents of members, by the handle of the group.
-    unbound: Relation<GroupHandle>,
+    pub(super) unbound: Relation<GroupHandle>,
     /// Contents of groups, by the group's handle.
-    groups: Relation<GroupHandle>,
+    pub(super) groups: Relation<GroupHandle>,
     /// Triggers of failed attempts.
     waits: Waits<Key, RequeueTrigger>,
     /// UIDs of contents that users were told nothing will delete.
-    orphans: HashSet<Text>,
+    pub(super) orphans: HashSet<Text>,
     /// VolumeSnapshots whose content no sidecar has begun with.
     pub unhandled: UnhandledContents,
     /// Running and unsettled writes of claims.
@@ -134,34 +134,21 @@ impl InFlightState {
 
     /// Records a new, changed or deleted VolumeSnapshot. Returns the claim that it no longer needs.
     pub fn snapshot(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>) -> Option<Text> {
-        let member = |of: &Snapshot| Some((of.owner()?.0.clone(), of.key()));
-        self.members
-            .change(old.and_then(member), new.and_then(member));
-        let used = old.and_then(|old| Some((old.uses()?, old.key())));
-        let uses = new.and_then(|new| Some((new.uses()?, new.key())));
-        if used == uses {
-            return None;
-        }
-        if let Some((claim, key)) = &used {
-            self.users.remove(claim, key);
-        }
-        if let Some((claim, key)) = uses {
-            self.users.insert(claim, key);
-        }
-        used.map(|(claim, _)| claim)
+        let owner = |of: &Snapshot| Some((of.owner()?.0.clone(), of.key()));
+        self.members.change(old, new, owner);
+        let uses = |of: &Snapshot| Some((of.uses()?, of.key()));
+        self.users.change(old, new, uses)
     }
 
     /// Records a new, changed or deleted content.
     pub fn content(&mut self, old: Option<&Content>, new: Option<&Content>) {
         let grouped = |of: &Content| Some((of.part_of()?, of.snapshot_key()));
-        self.grouped
-            .change(old.and_then(grouped), new.and_then(grouped));
+        self.grouped.change(old, new, grouped);
         let unbound = |of: &Content| {
             let group = of.made_for().filter(|_| of.is_half())?;
             Some((group, of.name.clone()))
         };
-        self.unbound
-            .change(old.and_then(unbound), new.and_then(unbound));
+        self.unbound.change(old, new, unbound);
     }
 
     /// Records a new, changed or deleted group content. Returns the handles whose group has changed.
@@ -176,48 +163,18 @@ impl InFlightState {
         if was == is && old.map(bound) == new.map(bound) {
             return Vec::new();
         }
-        self.groups.change(was.clone(), is.clone());
+        self.groups.change(old, new, named);
         let both = [was, is].into_iter().flatten();
         let mut handles: Vec<GroupHandle> = both.map(|(handle, _)| handle).collect();
         handles.dedup();
         handles
     }
 
-    /// Keys of the VolumeSnapshots of the group snapshot with this UID.
-    pub fn members(&self, uid: &Text) -> impl Iterator<Item = &Text> {
-        self.members.of(uid)
-    }
-
-    /// Keys of the VolumeSnapshots whose contents have this handle of a group.
-    pub fn grouped(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
-        self.grouped.of(handle)
-    }
-
-    /// Names of the half-made contents of members of the group with this handle.
-    pub fn unbound(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
-        self.unbound.of(handle)
-    }
-
-    /// Names of the group contents with this handle.
-    pub fn groups_of(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
-        self.groups.of(handle)
-    }
-
     /// Records a new, changed or deleted claim. Returns the VolumeSnapshot that it is no longer
     /// restored from.
     pub fn claim(&mut self, key: &Text, old: Option<&Claim>, new: Option<&Claim>) -> Option<Text> {
-        let read = old.and_then(|old| old.restores.clone());
-        let reads = new.and_then(|new| new.restores.clone());
-        if read == reads {
-            return None;
-        }
-        if let Some(snapshot) = &read {
-            self.restores.remove(snapshot, key);
-        }
-        if let Some(snapshot) = reads {
-            self.restores.insert(snapshot, key.clone());
-        }
-        read
+        let restored = |of: &Claim| Some((of.restores.clone()?, key.clone()));
+        self.restores.change(old, new, restored)
     }
 
     /// Whether a VolumeSnapshot other than `but` needs the claim.
@@ -225,11 +182,6 @@ impl InFlightState {
     pub fn is_used(&self, claim: &Text, but: Option<&Text>) -> bool {
         let mut users = self.users.of(claim);
         users.any(|user| Some(user) != but)
-    }
-
-    /// Keys of the claims that are pending and name the VolumeSnapshot as their source.
-    pub fn restoring(&self, snapshot: &Text) -> impl Iterator<Item = &Text> {
-        self.restores.of(snapshot)
     }
 
     /// Records that an attempt on `key` failed, and its triggers.
@@ -250,27 +202,11 @@ impl InFlightState {
     pub fn triggered(&self, trigger: &RequeueTrigger) -> Vec<Key> {
         self.waits.of(trigger).cloned().collect()
     }
-
-    /// Whether users were told that nothing deletes the content with this UID.
-    #[must_use]
-    pub fn is_reported_orphan(&self, uid: &Text) -> bool {
-        self.orphans.contains(uid)
-    }
-
-    /// Records that users were told so.
-    pub fn report_orphan(&mut self, uid: &Text) {
-        self.orphans.insert(uid.clone());
-    }
-
-    /// Forgets the content with this UID, which is gone.
-    pub fn forget_orphan(&mut self, uid: &Text) {
-        self.orphans.remove(uid);
-    }
 }
 
 /// A multimap from a value to the keys that refer to it.
 #[derive(Clone, Debug)]
-struct Relation<K = Text>(HashMap<K, BTreeSet<Text>>);
+pub(super) struct Relation<K = Text>(HashMap<K, BTreeSet<Text>>);
 
 impl<K> Default for Relation<K> {
     fn default() -> Self {
@@ -279,32 +215,33 @@ impl<K> Default for Relation<K> {
 }
 
 impl<K: Eq + Hash> Relation<K> {
-    fn change(&mut self, was: Option<(K, Text)>, is: Option<(K, Text)>) {
+    /// Takes in a change of an object, of which `refers` says the value and the key. Returns the value to which the key
+    /// refers no longer.
+    fn change<T>(
+        &mut self,
+        old: Option<&T>,
+        new: Option<&T>,
+        refers: impl Fn(&T) -> Option<(K, Text)>,
+    ) -> Option<K> {
+        let (was, is) = (old.and_then(&refers), new.and_then(&refers));
         if was == is {
-            return;
+            return None;
         }
-        if let Some((of, key)) = was {
-            self.remove(&of, &key);
-        }
-        if let Some((of, key)) = is {
-            self.insert(of, key);
-        }
-    }
-
-    fn insert(&mut self, of: K, key: Text) {
-        self.0.entry(of).or_default().insert(key);
-    }
-
-    fn remove(&mut self, of: &K, key: &Text) {
-        if let Some(keys) = self.0.get_mut(of) {
+        if let Some((of, key)) = &was
+            && let Some(keys) = self.0.get_mut(of)
+        {
             keys.remove(key);
             if keys.is_empty() {
                 self.0.remove(of);
             }
         }
+        if let Some((of, key)) = is {
+            self.0.entry(of).or_default().insert(key);
+        }
+        was.map(|(of, _)| of)
     }
 
-    fn of(&self, of: &K) -> impl Iterator<Item = &Text> {
+    pub(super) fn of<'a>(&'a self, of: &K) -> impl Iterator<Item = &'a Text> + use<'a, K> {
         self.0.get(of).into_iter().flatten()
     }
 }

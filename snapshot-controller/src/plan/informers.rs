@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Settings;
 use crate::model::{
-    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Text, Volume,
+    Claim, Class, Content, Group, GroupClass, GroupContent, Kind, Snapshot, Text, Volume,
 };
 
 /// The newest objects that this process knows. Keys are `name` or `namespace/name`.
@@ -43,6 +43,15 @@ pub trait Informers {
     fn group_class(&self, name: &str) -> Option<Arc<GroupClass>>;
     /// Names of all VolumeGroupSnapshotClasses that are this driver's default.
     fn default_group_classes(&self, driver: &str) -> Vec<Text>;
+    /// The class of this name, of VolumeSnapshots or of VolumeGroupSnapshots.
+    fn class_of(&self, kind: Kind, name: &str) -> Option<Arc<Class>> {
+        match kind {
+            Kind::Single => self.class(name),
+            Kind::Group => self
+                .group_class(name)
+                .map(|class| Arc::new(class.0.clone())),
+        }
+    }
     /// The first node, by name, that matches a volume's affinity.
     fn node_for(&self, affinity: &str) -> Option<Text>;
 }

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::model::{Group, GroupSource, Snapshot, Source, Text};
+use super::request::Progress;
+use crate::model::{ContentSource, Head, Kind, Text};
 
 /// An operation that users wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,64 +52,9 @@ pub struct Sample {
     pub since: Instant,
 }
 
-#[derive(Clone, Debug)]
-struct Started {
-    since: Instant,
-    driver: Text,
-    kind: &'static str,
-    group: bool,
-}
-
-/// State of a VolumeSnapshot or VolumeGroupSnapshot, for the measurement.
-#[derive(Clone, Copy, Debug)]
-pub struct State<'a> {
-    /// Its `metadata.uid`.
-    pub uid: &'a Text,
-    /// Whether it is a group.
-    pub group: bool,
-    /// Whether its content is pre-provisioned.
-    pub provisioned: bool,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether the snapshot was taken.
-    pub taken: bool,
-    /// Whether it is ready to use.
-    pub ready: bool,
-}
-
-impl Snapshot {
-    /// Its state, for the measurement.
-    #[must_use]
-    pub fn state(&self) -> State<'_> {
-        State {
-            uid: &self.uid,
-            group: false,
-            provisioned: !matches!(self.source, Source::Claim(_)),
-            deleting: self.deleting,
-            taken: self.shown().is_taken,
-            ready: self.is_ready(),
-        }
-    }
-}
-
-impl Group {
-    /// Its state, for the measurement.
-    #[must_use]
-    pub fn state(&self) -> State<'_> {
-        State {
-            uid: &self.uid,
-            group: true,
-            provisioned: !matches!(self.source, GroupSource::Claims(_)),
-            deleting: self.deleting,
-            taken: self.was_taken(),
-            ready: self.is_ready(),
-        }
-    }
-}
-
-/// Running operations, by UID of the VolumeSnapshot.
+/// Running operations, by UID of the VolumeSnapshot, with samples whose status is open.
 #[derive(Clone, Debug, Default)]
-pub struct Operations(HashMap<(Text, Operation), Started>);
+pub struct Operations(HashMap<(Text, Operation), Sample>);
 
 impl Operations {
     /// Number of running operations.
@@ -124,12 +70,12 @@ impl Operations {
     }
 
     /// Starts the operations of an attempt on an object; `driver` is its driver, if known.
-    pub fn begin(&mut self, of: State<'_>, driver: Option<Text>, now: Instant) {
-        let kind = match of.provisioned {
-            true => "pre-provisioned",
-            false => "dynamic",
+    pub fn begin(&mut self, of: &Head<'_>, driver: Option<Text>, now: Instant) {
+        let kind = match of.source {
+            ContentSource::Volume => "dynamic",
+            ContentSource::Snapshot | ContentSource::Unclear => "pre-provisioned",
         };
-        let wanted = match (of.deleting, of.ready, of.taken) {
+        let wanted = match (of.deleting, of.ready == Some(true), of.has_time) {
             (true, _, _) => &[Operation::Delete][..],
             (false, true, _) => &[],
             (false, false, true) => &[Operation::CreateAndReady],
@@ -137,11 +83,13 @@ impl Operations {
         };
         for operation in wanted {
             let started = self.0.entry((of.uid.clone(), *operation));
-            started.or_insert_with(|| Started {
+            started.or_insert_with(|| Sample {
+                operation: *operation,
+                status: "",
                 since: now,
                 driver: driver.clone().unwrap_or_else(|| "unknown".into()),
                 kind,
-                group: of.group,
+                group: of.kind == Kind::Group,
             });
         }
     }
@@ -156,13 +104,23 @@ impl Operations {
     ) -> Option<Sample> {
         let started = self.0.remove(&(uid.clone(), operation))?;
         Some(Sample {
-            operation,
             status,
             driver: driver.cloned().unwrap_or(started.driver),
-            kind: started.kind,
-            group: started.group,
-            since: started.since,
+            ..started
         })
+    }
+
+    /// Ends the operations that are complete when a status shows this.
+    pub fn shown(
+        &mut self,
+        uid: &Text,
+        progress: Progress,
+        driver: Option<&Text>,
+    ) -> impl Iterator<Item = Sample> {
+        let mut end = |operation| self.end(uid, operation, "success", driver);
+        let created = progress.created.then(|| end(Operation::Create));
+        let ready = progress.ready.then(|| end(Operation::CreateAndReady));
+        [created, ready].into_iter().flatten().flatten()
     }
 
     /// Ends the operations of a deleted VolumeSnapshot. Its unfinished creation ends as well; as in

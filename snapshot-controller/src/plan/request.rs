@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sidecar::controller::request::{self, Body, Part, Patch, Requests};
+use sidecar::controller::script::Leave;
 
 use super::Controller;
-use super::view::{Next, Purpose};
-use crate::model::{Content, Group, GroupContent, Snapshot, Text};
+use super::attempt::Flow;
+use super::complaint::Complaint;
+use crate::model::{ContentHead, Head, Kind, List, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
 
@@ -52,15 +54,10 @@ impl request::Object for Object {
     }
 
     fn selector(&self) -> Option<(&'static str, Cow<'_, str>)> {
-        match self {
-            Self::Claims(_, selector) => Some(("labelSelector", Cow::Borrowed(&**selector))),
-            Self::Snapshot(_)
-            | Self::Content(_)
-            | Self::Claim(_)
-            | Self::Volume(_)
-            | Self::Group(_)
-            | Self::GroupContent(_) => None,
-        }
+        let Self::Claims(_, selector) = self else {
+            return None;
+        };
+        Some(("labelSelector", Cow::Borrowed(&**selector)))
     }
 }
 
@@ -75,85 +72,130 @@ impl Requests for Controller {
     type Event = Infallible;
 }
 
-impl Snapshot {
-    /// The object, as requests name it.
+/// The purpose of a write: determines how its failure is reported, and which events its success gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Purpose {
+    /// Adds the finalizers of a VolumeSnapshot or VolumeGroupSnapshot.
+    Finalizers,
+    /// Writes the driver's default class to a VolumeSnapshot or VolumeGroupSnapshot.
+    DefaultClass,
+    /// Adds our finalizer to a claim.
+    Protect,
+    /// Removes our finalizer from a claim.
+    Release,
+    /// Creates a content.
+    Create {
+        /// Whether no node can reach its volume.
+        nowhere: bool,
+    },
+    /// Binds a pre-provisioned content.
+    Bind,
+    /// Marks a content whose VolumeSnapshot or VolumeGroupSnapshot is being deleted.
+    Announce,
+    /// Deletes a content.
+    Delete,
+    /// Makes a status follow the content's.
+    Status(Progress),
+    /// Removes the finalizers of a VolumeSnapshot or VolumeGroupSnapshot that is being deleted.
+    Unprotect,
+    /// Writes a failure to the status.
+    Complain(Box<Complaint>),
+    /// Adds the finalizer to a content that the sidecar removes.
+    ContentFinalizer,
+    /// Makes a member of a group, or deletes it with the group.
+    Member,
+}
+
+/// Progress that a status shows for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The snapshot was taken.
+    pub created: bool,
+    /// The snapshot can be used.
+    pub ready: bool,
+}
+
+impl Kind {
+    /// The VolumeSnapshot or VolumeGroupSnapshot with this key.
     #[must_use]
-    pub fn object(&self) -> Object {
-        Object::Snapshot(self.key())
+    pub fn object(self, key: Text) -> Object {
+        match self {
+            Self::Single => Object::Snapshot(key),
+            Self::Group => Object::Group(key),
+        }
+    }
+
+    /// The content of this name.
+    #[must_use]
+    pub fn content_object(self, name: &Text) -> Object {
+        match self {
+            Self::Single => Object::Content(name.clone()),
+            Self::Group => Object::GroupContent(name.clone()),
+        }
     }
 }
 
-impl Group {
+impl Head<'_> {
     /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
-        Object::Group(self.key())
+        self.kind.object(self.key())
     }
 }
 
-impl GroupContent {
+impl ContentHead<'_> {
     /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
-        Object::GroupContent(self.name.clone())
-    }
-}
-
-impl Content {
-    /// The object, as requests name it.
-    #[must_use]
-    pub fn object(&self) -> Object {
-        Object::Content(self.name.clone())
+        self.kind.content_object(self.name)
     }
 }
 
 /// Reads the object with a GET.
-#[must_use]
-pub fn read(object: Object) -> Next {
-    Next::Ask(Box::new(Request::Get(object)))
+pub(super) fn read<T>(object: &Object) -> Flow<T> {
+    Err(Leave::Ask(Request::Get(object.clone())))
 }
 
 /// Changes the object with a merge patch.
-#[must_use]
-pub fn patch(purpose: Purpose, object: Object, patch: Value) -> Next {
+pub(super) fn patch<T>(purpose: Purpose, object: Object, patch: Value) -> Flow<T> {
     let body = Body::Patch(Part::Main, Patch::Merge(patch));
-    ask(write(purpose, object, body))
+    send(write(purpose, object, body))
 }
 
 /// Changes the status with a merge patch.
-#[must_use]
-pub fn patch_status(purpose: Purpose, object: Object, patch: Value) -> Next {
-    ask(status(purpose, object, patch))
+pub(super) fn patch_status<T>(purpose: Purpose, object: Object, patch: Value) -> Flow<T> {
+    send(status(purpose, object, patch))
 }
 
 /// The write of a merge patch of the status.
-#[must_use]
-pub fn status(purpose: Purpose, object: Object, patch: Value) -> Write {
+pub(super) fn status(purpose: Purpose, object: Object, patch: Value) -> Write {
     let body = Body::Patch(Part::Status, Patch::Merge(patch));
     write(purpose, object, body)
 }
 
 /// Creates the object with a POST.
-#[must_use]
-pub fn create(purpose: Purpose, object: Object, body: Value) -> Next {
-    ask(write(purpose, object, Body::Create(body)))
+pub(super) fn create<T>(purpose: Purpose, object: Object, body: Value) -> Flow<T> {
+    send(write(purpose, object, Body::Create(body)))
 }
 
 /// Replaces the claim of this key with a PUT of this JSON.
-#[must_use]
-pub fn replace(purpose: Purpose, claim: &Text, json: Text) -> Next {
+pub(super) fn replace<T>(purpose: Purpose, claim: &Text, json: Text) -> Flow<T> {
     let object = Object::Claim(claim.clone());
-    ask(write(purpose, object, Body::Replace(json)))
+    send(write(purpose, object, Body::Replace(json)))
 }
 
 /// Deletes the object with this UID, only if it is still at this version.
-#[must_use]
-pub fn delete(purpose: Purpose, object: Object, uid: &Text, version: &Text) -> Next {
+pub(super) fn delete<T>(purpose: Purpose, object: Object, uid: &Text, version: &Text) -> Flow<T> {
     let body = Body::Delete(Some(version.clone()));
-    ask(Write {
-        uid: Some(uid.clone()),
+    let uid = Some(uid.clone());
+    send(Write {
+        uid,
         ..write(purpose, object, body)
     })
+}
+
+fn send<T>(write: Write) -> Flow<T> {
+    Err(Leave::Ask(Request::Write(write)))
 }
 
 fn write(purpose: Purpose, object: Object, body: Body) -> Write {
@@ -165,6 +207,26 @@ fn write(purpose: Purpose, object: Object, body: Body) -> Write {
     }
 }
 
-fn ask(write: Write) -> Next {
-    Next::Ask(Box::new(Request::Write(write)))
+/// The patch that sets the finalizers, only if the object is still at this version: others have theirs
+/// in the list.
+pub(super) fn finalizers<'a>(version: &str, list: impl Iterator<Item = &'a str>) -> Value {
+    let list: Vec<&str> = list.collect();
+    let list = (!list.is_empty()).then_some(list);
+    json!({"metadata": {"resourceVersion": version, "finalizers": list}})
+}
+
+/// The items of the list.
+pub(super) fn held(list: &List) -> impl Iterator<Item = &str> + Clone {
+    list.iter().map(|held| &**held)
+}
+
+/// The object without the fields that are null; null without any field.
+pub(super) fn present(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+        if fields.is_empty() {
+            return Value::Null;
+        }
+    }
+    object
 }

@@ -4,69 +4,58 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sidecar::alike::alike;
 
+use super::attempt::Flow;
 use super::complaint::{Complaint, Record};
-use super::view::Progress;
-use crate::model::{Failure, Text};
+use super::request::{Progress, Purpose, patch_status, present};
+use crate::model::{ContentHead, Failure, Head};
 
-/// The fields of a status that are compared.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// `metadata.resourceVersion` of the object.
-    pub version: &'a Text,
-    /// Whether the status names a content.
-    pub is_bound: bool,
-    /// Whether the status has a creation time.
-    pub is_taken: bool,
-    /// `readyToUse`
-    pub ready: Option<bool>,
-    /// `error`
-    pub error: Option<&'a Failure>,
-}
-
-/// The wanted fields of a status.
-#[derive(Clone, Debug)]
-pub struct Wanted<'a> {
-    /// The field for the content's name, and the name.
-    pub bound: (&'static str, &'a Text),
-    /// `creationTime`
-    pub creation_time: Option<String>,
-    /// `readyToUse`
-    pub ready: bool,
-    /// `error`
-    pub error: Option<&'a Failure>,
-}
-
-/// The fields that must change, and the progress that they show for the first time.
-#[must_use]
-pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Progress) {
+/// The fields of the status that must change, with `time` as the content's creation time, and the progress that they
+/// show for the first time.
+pub(super) fn change(
+    shown: &Head<'_>,
+    content: &ContentHead<'_>,
+    time: Option<String>,
+) -> (Map<String, Value>, Progress) {
     let mut change = Map::new();
     let mut progress = Progress::default();
     let mut set = |field: &str, value: Value| change.insert(field.to_owned(), value);
-    if !shown.is_bound {
-        let (field, name) = wanted.bound;
-        set(field, (&**name).into());
+    if shown.bound.is_none() {
+        let field = shown.kind.say(
+            "boundVolumeSnapshotContentName",
+            "boundVolumeGroupSnapshotContentName",
+        );
+        set(field, (&**content.name).into());
     }
-    if !shown.is_taken
-        && let Some(time) = wanted.creation_time
+    if !shown.has_time
+        && let Some(time) = time
     {
         set("creationTime", time.into());
         progress.created = true;
     }
-    if shown.ready != Some(wanted.ready) {
-        set("readyToUse", wanted.ready.into());
-        progress.ready = wanted.ready;
+    let ready = content.ready.unwrap_or_default();
+    if shown.ready != Some(ready) {
+        set("readyToUse", ready.into());
+        progress.ready = ready;
     }
     // A ready snapshot shows no error, whatever the content still has.
-    let error = wanted.error.filter(|_| !wanted.ready);
+    let error = content.error.filter(|_| !ready);
     if !is_same(shown.error, error) {
         set("error", error.map_or(Value::Null, written));
     }
     (change, progress)
 }
 
+/// Changes these fields of the status, if there are any.
+pub(super) fn show(of: &Head<'_>, change: Map<String, Value>, progress: Progress) -> Flow {
+    if change.is_empty() {
+        return Ok(());
+    }
+    let body = patch(of.version, change.into());
+    patch_status(Purpose::Status(progress), of.object(), body)
+}
+
 /// The patch that writes a failure, unless the status shows it or the complaint leaves the status.
-#[must_use]
-pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
+pub(super) fn complaint(shown: &Head<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
     let message = shown.error.and_then(|error| error.message.as_deref());
     let reported = message.is_some_and(|message| alike(message, &complaint.message));
     let unready = match complaint.record {
@@ -77,32 +66,25 @@ pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Op
     if reported && !unready {
         return None;
     }
-    let mut change = Map::new();
-    if !reported {
-        let error = json!({"time": seconds(now), "message": complaint.message});
-        change.insert("error".to_owned(), error);
-    }
-    if unready {
-        change.insert("readyToUse".to_owned(), false.into());
-    }
-    Some(patch(shown.version, change))
+    let error = || json!({"time": seconds(now), "message": complaint.message});
+    let change = json!({
+        "error": (!reported).then(error),
+        "readyToUse": unready.then_some(false),
+    });
+    Some(patch(shown.version, present(change)))
 }
 
 /// Whether two failures differ at most in ids and times of their texts.
 fn is_same(one: Option<&Failure>, other: Option<&Failure>) -> bool {
-    fn message(of: &Failure) -> &str {
-        of.message.as_deref().unwrap_or_default()
-    }
-    match (one, other) {
-        (Some(one), Some(other)) => alike(message(one), message(other)),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
+    let message = |of: &Failure| of.message.clone().unwrap_or_default();
+    match (one.map(message), other.map(message)) {
+        (Some(one), Some(other)) => alike(&one, &other),
+        (one, other) => one == other,
     }
 }
 
 /// The patch of the status, only if the object is still at this version.
-#[must_use]
-pub fn patch(version: &str, change: Map<String, Value>) -> Value {
+pub(super) fn patch(version: &str, change: Value) -> Value {
     json!({"metadata": {"resourceVersion": version}, "status": change})
 }
 
@@ -116,8 +98,7 @@ fn written(error: &Failure) -> Value {
 }
 
 /// Formats a time in nanoseconds since 1970.
-#[must_use]
-pub fn time(nanoseconds: i64) -> Option<String> {
+pub(super) fn time(nanoseconds: i64) -> Option<String> {
     let time = Timestamp::from_nanosecond(nanoseconds.into()).ok()?;
     Some(seconds(time))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::complaint::Complaint;
-use crate::model::{Content, Group, GroupContent, Snapshot, Text};
+use crate::model::{ContentHead, Head, Text};
 
 /// How long a content may wait for the first sign of a sidecar.
 const UNHANDLED_AFTER: Duration = Duration::from_mins(5);
@@ -29,64 +29,26 @@ pub struct Reaction {
     pub after: Duration,
 }
 
-/// A content that no sidecar has begun with.
-#[derive(Clone, Debug)]
-pub struct Unhandled<'a> {
-    created: Timestamp,
-    reason: &'static str,
-    kind: &'static str,
-    name: &'a Text,
-    driver: &'a Text,
-    check: &'static str,
-}
-
-impl<'a> Unhandled<'a> {
-    /// The content of this VolumeSnapshot, if it waits for a sidecar; a member's waits for its group.
-    #[must_use]
-    pub fn of(of: &Snapshot, content: &'a Content) -> Option<Self> {
-        let begun = content.being_created || content.status.is_some();
-        let ends = of.deleting || content.deleting || content.being_deleted;
-        let waits = !begun && !ends && content.is_of(of) && !of.is_member();
-        Some(Self {
-            created: content.created.filter(|_| waits)?,
-            reason: "SnapshotNotHandled",
-            kind: "VolumeSnapshotContent",
-            name: &content.name,
-            driver: &content.driver,
-            check: "",
-        })
-    }
-
-    /// The content of this VolumeGroupSnapshot, if it waits for a sidecar.
-    #[must_use]
-    pub fn of_group(of: &Group, content: &'a GroupContent) -> Option<Self> {
-        let begun = content.being_created || content.status.is_some();
-        let ends = of.deleting || content.deleting || content.being_deleted;
-        let waits = !begun && !ends && content.is_of(of);
-        Some(Self {
-            created: content.created.filter(|_| waits)?,
-            reason: "GroupSnapshotNotHandled",
-            kind: "VolumeGroupSnapshotContent",
-            name: &content.name,
-            driver: &content.driver,
-            check: ", has --feature-gates=CSIVolumeGroupSnapshot=true",
-        })
-    }
-}
-
 impl UnhandledContents {
-    /// The reaction for the object with this UID; `None` if a sidecar has begun.
-    pub fn look(
+    /// The reaction if `content` of this VolumeSnapshot or VolumeGroupSnapshot waits for a sidecar.
+    pub(super) fn look(
         &mut self,
-        uid: &Text,
-        content: Option<Unhandled<'_>>,
+        of: &Head<'_>,
+        content: Option<ContentHead<'_>>,
         now: Timestamp,
     ) -> Option<Reaction> {
-        let Some(content) = content else {
+        let waits = |it: &ContentHead<'_>| {
+            let begun = it.being_created || it.has_status;
+            let ends = of.deleting || it.deleting || it.being_deleted;
+            !begun && !ends && it.is_of(of)
+        };
+        let uid = of.uid;
+        let waiting = content.filter(waits).and_then(|it| Some((it, it.created?)));
+        let Some((content, created)) = waiting else {
             self.forget(uid);
             return None;
         };
-        let since = Duration::try_from(now.duration_since(content.created));
+        let since = Duration::try_from(now.duration_since(created));
         let left = UNHANDLED_AFTER.saturating_sub(since.unwrap_or_default());
         let last = self.0.get(uid).map(|last| now.duration_since(*last));
         let last = last.map(|last| Duration::try_from(last).unwrap_or_default());
@@ -99,17 +61,13 @@ impl UnhandledContents {
             });
         }
         self.0.insert(uid.clone(), now);
-        let Unhandled {
-            reason,
-            kind,
-            name,
-            driver,
-            check,
-            ..
-        } = content;
+        let (kind, name, driver) = (content.kind, content.name, content.driver);
+        let check = kind.say("", ", has --feature-gates=CSIVolumeGroupSnapshot=true");
         let message = format!(
-            "No csi-snapshotter has started on {kind} {name} for five minutes: check that the csi-snapshotter of driver {driver} runs{check} and has its permissions"
+            "No csi-snapshotter has started on {} {name} for five minutes: check that the csi-snapshotter of driver {driver} runs{check} and has its permissions",
+            kind.content().kind
         );
+        let reason = kind.say("SnapshotNotHandled", "GroupSnapshotNotHandled");
         Some(Reaction {
             event: Some(Complaint::event(reason, message)),
             after: EVENT_INTERVAL,

@@ -17,7 +17,7 @@ use crate::model::Text;
 use crate::plan::Settings;
 use crate::plan::in_flight::Key;
 use crate::plan::operation::Sample;
-use crate::plan::reactor::{Change, Controller, Notice};
+use crate::plan::reactor::{Change, Controller, Notice, Update};
 use crate::plan::request::{ApiError, Reply, Request};
 
 /// Reads an object as a cache does.
@@ -285,19 +285,19 @@ impl Bench {
                 let (old, new) = put(&mut known.snapshots, key, json);
                 let (old, new) = (old.as_deref(), new.as_deref());
                 self.controller
-                    .observe(Change::Snapshot { old, new, own }, known)
+                    .observe(Change::Snapshot(Update { old, new, own }), known)
             }
             Kind::Content => {
                 let (old, new) = put(&mut known.contents, key, json);
                 let (old, new) = (old.as_deref(), new.as_deref());
                 self.controller
-                    .observe(Change::Content { old, new, own }, known)
+                    .observe(Change::Content(Update { old, new, own }), known)
             }
             Kind::Claim => {
                 let (old, new) = put(&mut known.claims, key, json);
                 let (key, old, new) = (key.clone(), old.as_deref(), new.as_deref());
                 self.controller
-                    .observe(Change::Claim { key, old, new }, known)
+                    .observe(Change::Claim(key, Update { old, new, own }), known)
             }
             Kind::Class => {
                 put(&mut known.classes, key, json);
@@ -311,13 +311,13 @@ impl Bench {
                 let (old, new) = put(&mut known.groups, key, json);
                 let (old, new) = (old.as_deref(), new.as_deref());
                 self.controller
-                    .observe(Change::Group { old, new, own }, known)
+                    .observe(Change::Group(Update { old, new, own }), known)
             }
             Kind::GroupContent => {
                 let (old, new) = put(&mut known.group_contents, key, json);
                 let (old, new) = (old.as_deref(), new.as_deref());
                 self.controller
-                    .observe(Change::GroupContent { old, new, own }, known)
+                    .observe(Change::GroupContent(Update { old, new, own }), known)
             }
             Kind::GroupClass => {
                 put(&mut known.group_classes, key, json);

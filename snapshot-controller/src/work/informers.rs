@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::plan::grouped;
 use crate::plan::in_flight::Key;
-use crate::plan::reactor::Change;
+use crate::plan::reactor::{Change, Update};
 use crate::plan::{self, Settings};
 
 /// The caches.
@@ -206,22 +206,22 @@ impl plan::Informers for Informers {
 fn snapshot_changed(engine: &Engine, event: Event<'_, MaybePacked<Snapshot>>) {
     match Changed::of(event) {
         Err(key) => engine.observe(Change::Resync(Key::Snapshot(key))),
-        Ok(Changed { old, new, own }) => engine.observe(Change::Snapshot {
+        Ok(Changed { old, new, own }) => engine.observe(Change::Snapshot(Update {
             old: old.as_deref(),
             new: new.as_deref(),
             own,
-        }),
+        })),
     }
 }
 
 fn content_changed(engine: &Engine, event: Event<'_, MaybePacked<Content>>) {
     match Changed::of(event) {
         Err(key) => engine.observe(Change::Resync(Key::Content(key))),
-        Ok(Changed { old, new, own }) => engine.observe(Change::Content {
+        Ok(Changed { old, new, own }) => engine.observe(Change::Content(Update {
             old: old.as_deref(),
             new: new.as_deref(),
             own,
-        }),
+        })),
     }
 }
 
@@ -257,40 +257,38 @@ impl<R: Pack> Changed<R> {
     }
 }
 
-fn group_changed(engine: &Engine, event: Event<'_, Group>) {
-    engine.observe(match event {
+/// The object's key, and its change; of a resync, the record.
+fn update<R>(event: Event<'_, R>) -> (Text, Result<Update<'_, R>, &R>) {
+    let (key, update) = match event {
         Event::Upserted {
-            old, new, source, ..
-        } => Change::Group {
-            old: old.map(|old| &**old),
-            new: Some(new),
-            own: source == Source::Own,
-        },
-        Event::Deleted { old, .. } => Change::Group {
-            old: Some(old),
-            new: None,
-            own: false,
-        },
-        Event::Resync { key, .. } => Change::Resync(Key::Group(key.as_str().into())),
-    });
+            key,
+            old,
+            new,
+            source,
+        } => {
+            let (old, own) = (old.map(|old| &**old), source == Source::Own);
+            let new = Some(&**new);
+            (key, Ok(Update { old, new, own }))
+        }
+        Event::Deleted { key, old } => {
+            let (old, new, own) = (Some(&**old), None, false);
+            (key, Ok(Update { old, new, own }))
+        }
+        Event::Resync { key, record } => (key, Err(&**record)),
+    };
+    (key.as_str().into(), update)
+}
+
+fn group_changed(engine: &Engine, event: Event<'_, Group>) {
+    let (key, update) = update(event);
+    let resync = |_| Change::Resync(Key::Group(key));
+    engine.observe(update.map_or_else(resync, Change::Group));
 }
 
 fn group_content_changed(engine: &Engine, event: Event<'_, GroupContent>) {
-    engine.observe(match event {
-        Event::Upserted {
-            old, new, source, ..
-        } => Change::GroupContent {
-            old: old.map(|old| &**old),
-            new: Some(new),
-            own: source == Source::Own,
-        },
-        Event::Deleted { old, .. } => Change::GroupContent {
-            old: Some(old),
-            new: None,
-            own: false,
-        },
-        Event::Resync { key, .. } => Change::Resync(Key::GroupContent(key.as_str().into())),
-    });
+    let (key, update) = update(event);
+    let resync = |_| Change::Resync(Key::GroupContent(key));
+    engine.observe(update.map_or_else(resync, Change::GroupContent));
 }
 
 fn group_class_changed(engine: &Engine, event: Event<'_, GroupClass>) {
@@ -300,23 +298,14 @@ fn group_class_changed(engine: &Engine, event: Event<'_, GroupClass>) {
 }
 
 fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {
-    engine.observe(match event {
-        Event::Upserted { key, old, new, .. } => Change::Claim {
-            key: key.as_str().into(),
-            old: old.map(|old| &**old),
-            new: Some(new),
-        },
-        Event::Deleted { key, old } => Change::Claim {
-            key: key.as_str().into(),
-            old: Some(old),
-            new: None,
-        },
+    match update(event) {
+        (key, Ok(update)) => engine.observe(Change::Claim(key, update)),
         // Of 50,000 claims, only those with our finalizer.
-        Event::Resync { key, record } if record.protected.is_some() => {
-            Change::Resync(Key::Claim(key.as_str().into()))
+        (key, Err(record)) if record.protected.is_some() => {
+            engine.observe(Change::Resync(Key::Claim(key)));
         }
-        Event::Resync { .. } => return,
-    });
+        (_, Err(_)) => {}
+    }
 }
 
 fn class_changed(engine: &Engine, event: Event<'_, Class>) {

@@ -283,9 +283,9 @@ impl World {
 
     fn check_end(&self) -> Result<(), String> {
         let mut left = self.snapshotter.not_empty();
-        let in_flight = self.controller.attempts.reactor.in_flight();
+        let in_flight = &self.controller.attempts.reactor.in_flight;
         left.extend(remembered(in_flight, &Default::default(), &["doubtful"]));
-        let operations = self.controller.attempts.reactor.operations();
+        let operations = &self.controller.attempts.reactor.operations;
         if !operations.is_empty() {
             left.push(format!("{operations:?}"));
         }

@@ -165,6 +165,30 @@ fn the_last_read_of_an_object_counts() {
 }
 
 #[test]
+fn what_was_read_counts_until_a_write_may_have_changed_it() {
+    let found = |replies: Vec<Reply<Controller>>| {
+        let log = log(replies);
+        log.found(&"claim".into()).map(|found| found.is_ok())
+    };
+    assert_eq!(found(vec![read("volume", None)]), None);
+    assert_eq!(
+        found(vec![read("claim", Some(Refusal::NotFound))]),
+        Some(false)
+    );
+    for (refusal, expected) in [
+        (None, None),
+        (Some(Refusal::Unknown), None),
+        (Some(Refusal::Conflict), Some(true)),
+        (Some(Refusal::Other), Some(true)),
+    ] {
+        let replies = vec![read("claim", None), written("mark", refusal)];
+        assert_eq!(found(replies), expected, "{refusal:?}");
+    }
+    let read_again = vec![written("mark", None), read("claim", None)];
+    assert_eq!(found(read_again), Some(true));
+}
+
+#[test]
 fn an_event_is_sent_once() {
     let mut log = log([]);
     for (event, asked) in [("a", true), ("a", false), ("b", true), ("a", false)] {

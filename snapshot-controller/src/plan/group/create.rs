@@ -1,56 +1,38 @@
 //! The content of a VolumeGroupSnapshot that selects claims.
 
-use std::fmt::Display;
-use std::sync::Arc;
+use serde_json::json;
 
-use serde_json::{Map, Value, json};
-use sidecar::log::quote;
-use sidecar::secret::SecretRef;
-use sidecar::snapshot::{
-    GROUP_API_VERSION, GROUP_CONTENT, GROUP_CONTENT_BOUND, GROUP_DELETION_SECRET_NAME,
-    GROUP_DELETION_SECRET_NAMESPACE, GROUP_SNAPSHOT, group_content_name,
-};
+use super::claims;
+use crate::model::{Group, Head};
+use crate::plan::ask::Ask;
+use crate::plan::attempt::Flow;
+use crate::plan::class::Chosen;
+use crate::plan::complaint::{Complaint, unwritten};
+use crate::plan::origin::Origin;
+use crate::plan::pair::{self, Parts};
+use crate::plan::request::Object;
 
-use super::claims::{self, Problem};
-use super::{Decision, fail};
-use crate::model::{Group, Text};
-use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
-use crate::plan::request::{self, Object};
-use crate::plan::secret;
-use crate::plan::snapshot::{Chosen, Origin};
-use crate::plan::view::{Purpose, View};
-
-/// The next step until the content exists.
-pub(super) fn decide(
-    view: &View<'_>,
-    group: &Arc<Group>,
-    selector: &Text,
-    class: &Chosen,
-) -> Decision {
-    let parameters = |error: &dyn Display| {
-        let (name, error) = (&group.name, quote(&error.to_string()));
-        Complaint::ungrouped(&format_args!(
-            "failed to get input parameters to create group snapshot {name}: {error}"
-        ))
+/// Makes the content.
+pub(super) fn create(ask: Ask<'_>, group: &Group, class: &Chosen) -> Flow {
+    let head = group.head();
+    let volumes = claims::volumes(ask, group)?;
+    let volumes = volumes.map_err(|problem| problem.unfit(&head))?;
+    let secret = class.secret(&head, &head.kind.content_name(head.uid))?;
+    let handles = volumes.iter().map(|origin| handle(&head, class, origin));
+    let handles: Vec<&str> = handles.collect::<Result<_, Complaint>>()?;
+    let parts = Parts {
+        source: json!({"volumeHandles": handles}),
+        secret,
+        ..Parts::default()
     };
-    let refuse = |problem: Problem| fail(parameters(&problem.text).until_all(problem.triggers));
-    let volumes = claims::volumes(view, group, selector)?.map_err(refuse)?;
-    let name = Text::from(group_content_name(&group.uid));
-    let of_class = || RequeueTrigger::GroupClass(class.name.clone());
-    let secret = secret::resolve(&class.class, &secret::of_group(group, &name));
-    let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
-    let handles = volumes.iter().map(|origin| handle(group, class, origin));
-    let handles: Vec<Text> = handles.collect::<Decision<_>>()?;
-    let body = body(group, class, &name, &handles, secret);
-    let purpose = Purpose::Create { nowhere: false };
-    Ok(request::create(purpose, Object::GroupContent(name), body))
+    pair::make(&head, class, parts)
 }
 
 /// The volume handle, if the volume belongs to the class's driver.
-fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
-    let (volume, key) = (&origin.name, group.key());
+fn handle<'a>(head: &Head<'_>, class: &Chosen, origin: &'a Origin) -> Result<&'a str, Complaint> {
+    let (volume, key) = (&origin.name, head.key());
     let (user_text, error) = match &origin.volume.csi {
-        Some(csi) if csi.driver == class.class.driver => return Ok(csi.handle.clone()),
+        Some(csi) if csi.driver == class.class.driver => return Ok(&csi.handle),
         None => (
             format!("Cannot snapshot a non-CSI volume: {volume}"),
             format!("cannot snapshot a non-CSI volume for group snapshot {key}: {volume}"),
@@ -67,51 +49,8 @@ fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
     };
     let complaint = Complaint {
         also: Some(("CreateGroupSnapshotContentFailed", user_text)),
-        ..Complaint::ungrouped(&error)
+        ..Complaint::uncreated(head.kind, &error)
     };
     let complaint = complaint.until_changed(Object::Volume(volume.clone()));
-    Err(fail(
-        complaint.until(RequeueTrigger::GroupClass(class.name.clone())),
-    ))
-}
-
-/// The content to create. It has the finalizer from the start, as a single snapshot's content has.
-fn body(
-    group: &Group,
-    class: &Chosen,
-    name: &Text,
-    handles: &[Text],
-    secret: Option<SecretRef>,
-) -> Value {
-    let handles: Vec<&str> = handles.iter().map(|handle| &**handle).collect();
-    let mut metadata = json!({"name": &**name, "finalizers": [GROUP_CONTENT_BOUND]});
-    if let (Some(SecretRef { namespace, name }), Some(fields)) = (secret, metadata.as_object_mut())
-    {
-        let mut annotations = Map::new();
-        annotations.insert(GROUP_DELETION_SECRET_NAME.to_owned(), (&*name).into());
-        annotations.insert(
-            GROUP_DELETION_SECRET_NAMESPACE.to_owned(),
-            (&*namespace).into(),
-        );
-        fields.insert("annotations".to_owned(), annotations.into());
-    }
-    json!({
-        "apiVersion": GROUP_API_VERSION,
-        "kind": GROUP_CONTENT.kind,
-        "metadata": metadata,
-        "spec": {
-            "volumeGroupSnapshotRef": {
-                "kind": GROUP_SNAPSHOT.kind,
-                "apiVersion": GROUP_API_VERSION,
-                "namespace": &*group.namespace,
-                "name": &*group.name,
-                "uid": &*group.uid,
-                "resourceVersion": &*group.version,
-            },
-            "source": {"volumeHandles": handles},
-            "volumeGroupSnapshotClassName": &*class.name,
-            "driver": &*class.class.driver,
-            "deletionPolicy": class.class.policy.name(),
-        },
-    })
+    Err(complaint.until(class.changes()))
 }

@@ -2,19 +2,23 @@
 //! them here, once; from then on they are VolumeSnapshots like any others.
 
 use ring::digest::{Context, SHA256};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sidecar::controller::request::Object as _;
+use sidecar::controller::script::Leave;
 use sidecar::snapshot::{
     API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
     GROUP_API_VERSION, GROUP_HANDLE, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_IN_GROUP,
 };
 
-use super::fail;
 use crate::model::{Content, Group, GroupContent, Member, Snapshot, Text, key};
+use crate::plan::ask::Ask;
+use crate::plan::attempt::{End, Flow};
 use crate::plan::complaint::{Complaint, RequeueTrigger};
-use crate::plan::request::{Object, create, patch, patch_status, read};
+use crate::plan::request::{Object, Purpose, create, held, patch, patch_status, present};
 use crate::plan::status::patch as status;
-use crate::plan::view::{Next, Purpose, View};
+
+/// A group and its content.
+type Made<'a> = (&'a Group, &'a GroupContent);
 
 /// Names of a member and of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,37 +45,34 @@ impl Names {
     }
 }
 
-/// The next step until all members exist, bound and filled; `None` if they do.
-pub(super) fn decide(view: &View<'_>, group: &Group, content: &GroupContent) -> Option<Next> {
-    let mut awaits = None;
+/// Makes all members, binds and fills them.
+pub(super) fn make(ask: Ask<'_>, group: &Group, content: &GroupContent) -> Flow {
+    let mut awaits = Ok(());
     for member in content.members() {
-        match one(view, group, content, member) {
+        match one(ask, group, content, member) {
             // The other members need not wait for this one.
-            wait @ Some(Next::Await(_)) => awaits = wait,
-            None => {}
-            next @ Some(Next::Done | Next::Ask(..) | Next::Wait(_) | Next::Fail(_)) => return next,
+            wait @ Err(Leave::End(End::Await(_))) => awaits = wait,
+            made => made?,
         }
     }
     awaits
 }
 
-fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Option<Next> {
+fn one(ask: Ask<'_>, group: &Group, of: &GroupContent, member: &Member) -> Flow {
     let names = Names::new(&group.uid, &member.volume);
-    let Some(content) = view.informers.content(&names.content) else {
-        let body = content_body(view, group, of, member, &names);
-        return Some(create(
-            Purpose::Member,
-            Object::Content(names.content),
-            body,
-        ));
+    let Some(content) = ask.informers.content(&names.content) else {
+        let body = content_body(ask, (group, of), member, &names);
+        return create(Purpose::Member, Object::Content(names.content), body);
     };
+    let content_object = content.head().object();
     let key = key(&group.namespace, &names.snapshot);
     if content.snapshot_key() != key {
-        return Some(foreign(content.object()));
+        return Err(foreign(content_object).into());
     }
-    let Some(snapshot) = view.informers.snapshot(&key) else {
-        let body = snapshot_body(view, group, of, member, &names);
-        return Some(create(Purpose::Member, Object::Snapshot(key), body));
+    let object = Object::Snapshot(key.clone());
+    let Some(snapshot) = ask.informers.snapshot(&key) else {
+        let body = snapshot_body(ask, (group, of), member, &names);
+        return create(Purpose::Member, object, body);
     };
     // A member that somebody has cut loose still has its content, and is not taken back.
     let ours = match snapshot.owner() {
@@ -79,101 +80,75 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         None => content.is_of(&snapshot),
     };
     if !ours {
-        return Some(foreign(snapshot.object()));
+        return Err(foreign(object).into());
     }
     if !content.is_of(&snapshot) {
         if content.deleting {
             // Somebody deleted the content before it had a finalizer: the next attempt makes another
             // one.
-            return Some(Next::Await(RequeueTrigger::Object(content.object())));
+            return Err(End::Await(RequeueTrigger::Object(content_object)).into());
         }
-        // The VolumeSnapshot was removed by force and made again, or the cache still has the old
-        // one.
-        let bound = !content.snapshot.uid.is_empty();
-        if bound && view.learnt(&snapshot.object()).is_none() {
-            return Some(read(snapshot.object()));
+        if !content.snapshot.uid.is_empty() {
+            // The VolumeSnapshot was removed by force and made again, or the cache still has the old
+            // one.
+            ask.refresh(&object)?;
         }
-        let body = bind(&content, &snapshot);
-        return Some(patch(Purpose::Member, content.object(), body));
+        return patch(Purpose::Member, content_object, bind(&content, &snapshot));
     }
     if snapshot.bound().is_none() {
-        let mut change = Map::new();
-        let name = (&*content.name).into();
-        change.insert("boundVolumeSnapshotContentName".to_owned(), name);
-        let body = status(&snapshot.version, change);
-        return Some(patch_status(Purpose::Member, snapshot.object(), body));
+        let change = json!({"boundVolumeSnapshotContentName": &*content.name});
+        return patch_status(Purpose::Member, object, status(&snapshot.version, change));
     }
     // Only once: later reports of the driver go through the sidecar.
-    if content
-        .status
-        .as_deref()
-        .is_none_or(|status| !status.is_taken)
-    {
-        let body = status(&content.version, taken(of, member));
-        return Some(patch_status(Purpose::Member, content.object(), body));
+    let of_content = content.status.as_deref();
+    if of_content.is_some_and(|status| status.is_taken) {
+        return Ok(());
     }
-    None
+    let body = status(&content.version, taken(of, member));
+    patch_status(Purpose::Member, content_object, body)
 }
 
 /// An object with a member's name belongs to somebody else.
-fn foreign(object: Object) -> Next {
+fn foreign(object: Object) -> Complaint {
     let message = format!(
         "{} has the name of a member of the group snapshot, and is another's",
         object.key()
     );
     let complaint = Complaint::unready("GroupSnapshotMemberMisbound", message);
-    fail(complaint.until_changed(object))
+    complaint.until_changed(object)
 }
 
 /// The member's content to create. It has no finalizer before it is bound, so that it can be deleted
 /// without further work.
-fn content_body(
-    view: &View<'_>,
-    group: &Group,
-    of: &GroupContent,
-    member: &Member,
-    names: &Names,
-) -> Value {
-    let mut annotations = Map::new();
-    if let Some(handle) = of.handle() {
-        annotations.insert(GROUP_HANDLE.to_owned(), (&**handle).into());
-    }
-    if let Some((name, namespace)) = &of.secret {
-        annotations.insert(DELETION_SECRET_NAME.to_owned(), (&**name).into());
-        annotations.insert(DELETION_SECRET_NAMESPACE.to_owned(), (&**namespace).into());
-    }
-    let mut spec = json!({
-        "volumeSnapshotRef": {
-            "kind": SNAPSHOT.kind,
-            "apiVersion": API_VERSION,
-            "namespace": &*group.namespace,
-            "name": &*names.snapshot,
-        },
-        "source": {"volumeHandle": &*member.volume},
-        "driver": &*of.driver,
-        "deletionPolicy": of.policy.name(),
+fn content_body(ask: Ask<'_>, (group, of): Made<'_>, member: &Member, names: &Names) -> Value {
+    let secret = of.secret.as_ref();
+    let annotations = json!({
+        GROUP_HANDLE: of.handle().map(|handle| &**handle),
+        DELETION_SECRET_NAME: secret.map(|(name, _)| &**name),
+        DELETION_SECRET_NAMESPACE: secret.map(|(_, namespace)| &**namespace),
     });
-    let volume = view.informers.volume_of(&of.driver, &member.volume);
-    let mode = volume.and_then(|volume| volume.mode.clone());
-    if let (Some(mode), Some(spec)) = (mode, spec.as_object_mut()) {
-        spec.insert("sourceVolumeMode".to_owned(), (&*mode).into());
-    }
+    let volume = ask.informers.volume_of(&of.driver, &member.volume);
     json!({
         "apiVersion": API_VERSION,
         "kind": CONTENT.kind,
-        "metadata": {"name": &*names.content, "annotations": annotations},
-        "spec": spec,
+        "metadata": {"name": &*names.content, "annotations": present(annotations)},
+        "spec": present(json!({
+            "volumeSnapshotRef": {
+                "kind": SNAPSHOT.kind,
+                "apiVersion": API_VERSION,
+                "namespace": &*group.namespace,
+                "name": &*names.snapshot,
+            },
+            "source": {"volumeHandle": &*member.volume},
+            "driver": &*of.driver,
+            "deletionPolicy": of.policy.name(),
+            "sourceVolumeMode": volume.and_then(|volume| volume.mode.clone()).as_deref(),
+        })),
     })
 }
 
-fn snapshot_body(
-    view: &View<'_>,
-    group: &Group,
-    of: &GroupContent,
-    member: &Member,
-    names: &Names,
-) -> Value {
-    let volume = view.informers.volume_of(&of.driver, &member.volume);
+fn snapshot_body(ask: Ask<'_>, (group, of): Made<'_>, member: &Member, names: &Names) -> Value {
+    let volume = ask.informers.volume_of(&of.driver, &member.volume);
     let claim = volume.and_then(|volume| Some(volume.claim.as_ref()?.name.clone()));
     json!({
         "apiVersion": API_VERSION,
@@ -200,8 +175,7 @@ pub fn owner(group: &Group) -> Value {
 }
 
 fn bind(content: &Content, snapshot: &Snapshot) -> Value {
-    let held = content.finalizers.iter().map(|held| &**held);
-    let held = held.filter(|held| *held != CONTENT_BOUND);
+    let held = held(&content.finalizers).filter(|held| *held != CONTENT_BOUND);
     let held: Vec<&str> = held.chain([CONTENT_BOUND]).collect();
     json!({
         "metadata": {"resourceVersion": &*content.version, "finalizers": held},
@@ -211,35 +185,19 @@ fn bind(content: &Content, snapshot: &Snapshot) -> Value {
 
 /// The status fields that the driver reported for a member, with the group's time if the member has
 /// none.
-fn taken(of: &GroupContent, member: &Member) -> Map<String, Value> {
+fn taken(of: &GroupContent, member: &Member) -> Value {
     let group = of.status.as_deref();
     let time = || {
         let time: jiff::Timestamp = group?.creation_time.as_deref()?.parse().ok()?;
         i64::try_from(time.as_nanosecond()).ok()
     };
-    let fields = [
-        ("snapshotHandle", Some(Value::from(&*member.snapshot))),
-        (
-            "volumeGroupSnapshotHandle",
-            of.handle().map(|handle| (&**handle).into()),
-        ),
-        (
-            "creationTime",
-            member.creation_time.or_else(time).map(Value::from),
-        ),
-        (
-            "restoreSize",
-            member
-                .restore_size
-                .filter(|size| *size > 0)
-                .map(Value::from),
-        ),
-        ("readyToUse", Some(member.ready.unwrap_or_default().into())),
-    ];
-    let fields = fields.into_iter();
-    fields
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+    present(json!({
+        "snapshotHandle": &*member.snapshot,
+        "volumeGroupSnapshotHandle": of.handle().map(|handle| &**handle),
+        "creationTime": member.creation_time.or_else(time),
+        "restoreSize": member.restore_size.filter(|size| *size > 0),
+        "readyToUse": member.ready.unwrap_or_default(),
+    }))
 }
 
 #[cfg(test)]

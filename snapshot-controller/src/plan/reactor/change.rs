@@ -8,60 +8,36 @@ use crate::plan::operation::Sample;
 #[derive(Debug)]
 pub enum Change<'a> {
     /// A VolumeSnapshot is new, changed or deleted.
-    Snapshot {
-        /// The record before.
-        old: Option<&'a Snapshot>,
-        /// The record now.
-        new: Option<&'a Snapshot>,
-        /// Whether the change comes from the reply to a write of this process, which the writing attempt
-        /// looks at itself.
-        own: bool,
-    },
+    Snapshot(Update<'a, Snapshot>),
     /// A VolumeSnapshotContent is new, changed or deleted.
-    Content {
-        /// The record before.
-        old: Option<&'a Content>,
-        /// The record now.
-        new: Option<&'a Content>,
-        /// Whether the change comes from the reply to a write of this process.
-        own: bool,
-    },
-    /// A claim is new, changed or deleted.
-    Claim {
-        /// Key of the claim.
-        key: Text,
-        /// The record before.
-        old: Option<&'a Claim>,
-        /// The record now.
-        new: Option<&'a Claim>,
-    },
+    Content(Update<'a, Content>),
+    /// The claim with this key is new, changed or deleted.
+    Claim(Text, Update<'a, Claim>),
     /// The PersistentVolume of this name is new or changed.
     Volume(Text),
     /// The VolumeSnapshotClass of this name is new, changed or deleted; a deletion may leave one default
     /// of two.
     Class(Text),
     /// A VolumeGroupSnapshot is new, changed or deleted.
-    Group {
-        /// The record before.
-        old: Option<&'a Group>,
-        /// The record now.
-        new: Option<&'a Group>,
-        /// Whether the change comes from the reply to a write of this process.
-        own: bool,
-    },
+    Group(Update<'a, Group>),
     /// A VolumeGroupSnapshotContent is new, changed or deleted.
-    GroupContent {
-        /// The record before.
-        old: Option<&'a GroupContent>,
-        /// The record now.
-        new: Option<&'a GroupContent>,
-        /// Whether the change comes from the reply to a write of this process.
-        own: bool,
-    },
+    GroupContent(Update<'a, GroupContent>),
     /// The VolumeGroupSnapshotClass of this name is new, changed or deleted.
     GroupClass(Text),
     /// The object of this key is unchanged and due for a resync.
     Resync(Key),
+}
+
+/// An object before and after a change; `None` if it did not or does not exist.
+#[derive(Debug)]
+pub struct Update<'a, T> {
+    /// The record before.
+    pub old: Option<&'a T>,
+    /// The record now.
+    pub new: Option<&'a T>,
+    /// Whether the change comes from the reply to a write of this process, which the writing attempt
+    /// looks at itself.
+    pub own: bool,
 }
 
 /// An event for users.

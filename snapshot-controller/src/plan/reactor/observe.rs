@@ -1,8 +1,7 @@
 //! Finds the keys that a change requeues.
 
-use super::attempt::content_of_group;
-use super::{Controller, Informed, Notice, Wakes, wake};
-use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
+use super::{Controller, Informed, Notice, Update, Wakes, push};
+use crate::model::{Claim, Content, ContentHead, Group, GroupContent, Snapshot, Text};
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::{GroupHandle, Key};
 use crate::plan::request::Object;
@@ -11,187 +10,150 @@ use crate::plan::settled::{content_is_settled, is_settled};
 impl Controller {
     pub(super) fn snapshot_changed(
         &mut self,
-        old: Option<&Snapshot>,
-        new: Option<&Snapshot>,
-        own: bool,
+        Update { old, new, own }: Update<'_, Snapshot>,
         informers: Informed<'_>,
         due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
-        let key = either.key();
-        let replaced = old.is_some_and(|old| new.is_none_or(|new| new.uid != old.uid));
-        if let Some(old) = old.filter(|_| replaced) {
-            self.gone(old, due);
+        if let Some(old) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
+            // However it went: if somebody removed its finalizers by force, its content may be orphaned, and its claim
+            // may still have our finalizer.
+            self.ended(&old.uid, due);
+            push(due, old.bound().cloned().map(Key::Content));
+            push(due, old.claim().map(Key::Claim));
         }
         let freed = self.in_flight.snapshot(old, new);
-        due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
-        self.triggered(&RequeueTrigger::Object(Object::Snapshot(key.clone())), due);
-        match new {
+        push(due, freed.map(Key::Claim));
+        let rests = new.is_some_and(|new| match old {
             // Another object of the same name needs an attempt, whoever wrote it; so does a group's
             // write.
-            Some(new)
-                if own
-                    && old.is_some_and(|old| old.uid == new.uid)
-                    && new.group().is_none()
-                    && !new.is_member() => {}
-            Some(new) if old.is_none() && is_settled(new, informers) => {}
-            Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
-            None => self.in_flight.forget(&Key::Snapshot(key)),
+            Some(old) => own && old.uid == new.uid && new.group().is_none() && !new.is_member(),
+            None => is_settled(new, informers),
+        });
+        self.changed(Key::Snapshot(either.key()), new.is_some(), rests, due);
+    }
+
+    /// Requeues what waits for this object, and the object unless it is gone or rests.
+    fn changed(&mut self, key: Key, exists: bool, rests: bool, due: &mut Wakes) {
+        self.triggered(&RequeueTrigger::Object(key.object()), due);
+        if !exists {
+            self.in_flight.forget(&key);
+        } else if !rests {
+            push(due, [key]);
         }
     }
 
-    /// Handles a VolumeSnapshot that is gone, however it went: if somebody removed its finalizers by
-    /// force, its content may be orphaned, and its claim may still have our finalizer.
-    fn gone(&mut self, old: &Snapshot, due: &mut Wakes) {
-        self.ended(&old.uid, due);
-        self.in_flight.unhandled.forget(&old.uid);
-        let content = old.bound().cloned();
-        due.wakes
-            .extend(content.map(|name| wake(Key::Content(name))));
-        due.wakes
-            .extend(old.claim().map(|claim| wake(Key::Claim(claim))));
-    }
-
-    /// Ends the operations of the object with this UID.
+    /// Ends the operations of the object with this UID, which is gone.
     fn ended(&mut self, uid: &Text, due: &mut Wakes) {
         let samples = self.operations.gone(uid);
         due.notices.extend(samples.into_iter().map(Notice::Sample));
         let in_flight = self.operations.len();
         due.notices.push(Notice::InFlight(in_flight));
+        self.in_flight.unhandled.forget(uid);
     }
 
     pub(super) fn content_changed(
         &mut self,
-        old: Option<&Content>,
-        new: Option<&Content>,
+        Update { old, new, own }: Update<'_, Content>,
+        informers: Informed<'_>,
         due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
-        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
-        if let Some(old) = replaced {
-            self.in_flight.forget_orphan(&old.uid);
+        if let Some(old) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
+            self.in_flight.orphans.remove(&old.uid);
         }
         self.in_flight.content(old, new);
-        let name = either.name.clone();
-        self.triggered(&RequeueTrigger::Object(Object::Content(name.clone())), due);
-        match new {
-            Some(new) if old.is_none() && content_is_settled(new) => {}
-            Some(_) => due.wakes.push(wake(Key::Content(name))),
-            None => self.in_flight.forget(&Key::Content(name)),
+        let rests = old.is_none() && new.is_some_and(content_is_settled);
+        let key = Key::Content(either.name.clone());
+        self.changed(key, new.is_some(), rests, due);
+        // The attempt that made the write goes on with it; a write of a group's attempt
+        // requeues the object.
+        if !own || new.is_some_and(|new| new.group.is_some()) {
+            let keys = named(old.map(Content::head), new.map(Content::head));
+            let concerned = keys.filter(|key| {
+                let snapshot = informers.snapshot(key);
+                snapshot.is_some_and(|it| old.is_some() || !is_settled(&it, informers))
+            });
+            push(due, concerned.map(Key::Snapshot));
         }
     }
 
     pub(super) fn group_changed(
         &mut self,
-        old: Option<&Group>,
-        new: Option<&Group>,
-        own: bool,
+        Update { old, new, own }: Update<'_, Group>,
         informers: Informed<'_>,
         due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
-        let key = either.key();
-        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
-        if let Some(old) = replaced {
+        let content = |of: &Group| informers.group_content(&of.content_name()?);
+        if let Some(old) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
             self.ended(&old.uid, due);
-            self.in_flight.unhandled.forget(&old.uid);
-            let members = self.in_flight.members(&old.uid).cloned();
-            due.wakes
-                .extend(members.map(|member| wake(Key::Snapshot(member))));
-            let content = content_of_group(old, informers);
-            let name = content.as_ref().map(|content| content.name.clone());
-            due.wakes
-                .extend(name.map(|name| wake(Key::GroupContent(name))));
-            // Contents of members may have been created late.
-            let handle = content.and_then(|content| content.stands_for());
-            handle
-                .iter()
-                .for_each(|handle| self.wake_unbound(handle, due));
+            let members = self.in_flight.members.of(&old.uid).cloned();
+            push(due, members.map(Key::Snapshot));
+            if let Some(content) = content(old) {
+                push(due, [Key::GroupContent(content.name.clone())]);
+                // Contents of members may have been created late.
+                self.wake_unbound(content.stands_for().as_ref(), due);
+            }
         }
-        self.triggered(&RequeueTrigger::Object(Object::Group(key.clone())), due);
         let bound = |group: &Group| group.bound().cloned();
         if new.is_some() && new.and_then(bound) != old.and_then(bound) {
             // VolumeSnapshots of pre-provisioned contents may join the group now.
-            let content = new.and_then(|new| content_of_group(new, informers));
-            let handle = content.and_then(|content| content.stands_for());
-            handle
-                .iter()
-                .for_each(|handle| self.wake_grouped(handle, due));
+            let handle = new.and_then(content).and_then(|it| it.stands_for());
+            self.wake_grouped(handle.as_ref(), due);
         }
-        match new {
-            Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
-            Some(_) => due.wakes.push(wake(Key::Group(key))),
-            None => self.in_flight.forget(&Key::Group(key)),
-        }
+        let rests = own && old.map(|old| &old.uid) == new.map(|new| &new.uid);
+        self.changed(Key::Group(either.key()), new.is_some(), rests, due);
     }
 
     pub(super) fn group_content_changed(
         &mut self,
-        old: Option<&GroupContent>,
-        new: Option<&GroupContent>,
-        own: bool,
+        Update { old, new, own }: Update<'_, GroupContent>,
         informers: Informed<'_>,
         due: &mut Wakes,
     ) {
         let Some(either) = new.or(old) else { return };
-        let name = either.name.clone();
-        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
-        if let Some(old) = replaced {
-            self.in_flight.forget_orphan(&old.uid);
+        if let Some(old) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
+            self.in_flight.orphans.remove(&old.uid);
         }
         for handle in self.in_flight.group_content(old, new) {
-            self.wake_grouped(&handle, due);
-            self.wake_unbound(&handle, due);
+            self.wake_grouped(Some(&handle), due);
+            self.wake_unbound(Some(&handle), due);
         }
-        self.triggered(
-            &RequeueTrigger::Object(Object::GroupContent(name.clone())),
-            due,
-        );
-        match new {
-            Some(_) => due.wakes.push(wake(Key::GroupContent(name))),
-            None => self.in_flight.forget(&Key::GroupContent(name)),
-        }
+        let key = Key::GroupContent(either.name.clone());
+        self.changed(key, new.is_some(), false, due);
         if !own {
-            let all = [old, new].into_iter().flatten();
-            let mut keys: Vec<Text> = all.map(GroupContent::group_key).collect();
-            keys.dedup();
-            let known = keys
-                .into_iter()
-                .filter(|key| informers.group(key).is_some());
-            due.wakes.extend(known.map(|key| wake(Key::Group(key))));
+            let keys = named(old.map(GroupContent::head), new.map(GroupContent::head));
+            let known = keys.filter(|key| informers.group(key).is_some());
+            push(due, known.map(Key::Group));
         }
     }
 
     /// Requeues the half-made contents of members of the group with this handle.
-    fn wake_unbound(&self, handle: &GroupHandle, due: &mut Wakes) {
-        let unbound = self.in_flight.unbound(handle).cloned();
-        due.wakes
-            .extend(unbound.map(|content| wake(Key::Content(content))));
+    fn wake_unbound(&self, handle: Option<&GroupHandle>, due: &mut Wakes) {
+        let unbound = handle.into_iter();
+        let unbound = unbound.flat_map(|handle| self.in_flight.unbound.of(handle));
+        push(due, unbound.cloned().map(Key::Content));
     }
 
     /// Requeues the VolumeSnapshots whose contents have this handle of a group.
-    fn wake_grouped(&self, handle: &GroupHandle, due: &mut Wakes) {
-        let grouped = self.in_flight.grouped(handle).cloned();
-        due.wakes
-            .extend(grouped.map(|snapshot| wake(Key::Snapshot(snapshot))));
+    fn wake_grouped(&self, handle: Option<&GroupHandle>, due: &mut Wakes) {
+        let grouped = handle.into_iter();
+        let grouped = grouped.flat_map(|handle| self.in_flight.grouped.of(handle));
+        push(due, grouped.cloned().map(Key::Snapshot));
     }
 
-    pub(super) fn claim_changed(
-        &mut self,
-        key: Text,
-        old: Option<&Claim>,
-        new: Option<&Claim>,
-        due: &mut Wakes,
-    ) {
+    pub(super) fn claim_changed(&mut self, key: Text, update: Update<'_, Claim>, due: &mut Wakes) {
+        let Update { old, new, .. } = update;
+        let is_free = |old: &Claim| old.protected.is_none();
         let read = self.in_flight.claim(&key, old, new);
-        due.wakes
-            .extend(read.map(|snapshot| wake(Key::Snapshot(snapshot))));
+        push(due, read.map(Key::Snapshot));
         self.triggered(&RequeueTrigger::Object(Object::Claim(key.clone())), due);
         match new {
             // Perhaps nobody needs the finalizer: an earlier process added it, or its request was
             // applied late.
             Some(new) if new.protected.is_some() && old.is_none_or(is_free) => {
-                due.wakes.push(wake(Key::Claim(key)));
+                push(due, [Key::Claim(key)]);
             }
             Some(_) => {}
             None => self.in_flight.claims.settle(&key),
@@ -199,29 +161,17 @@ impl Controller {
     }
 
     pub(super) fn triggered(&self, trigger: &RequeueTrigger, due: &mut Wakes) {
-        due.wakes
-            .extend(self.in_flight.triggered(trigger).into_iter().map(wake));
+        push(due, self.in_flight.triggered(trigger));
     }
 }
 
-fn is_free(claim: &Claim) -> bool {
-    claim.protected.is_none()
-}
-
-/// Requeues the VolumeSnapshots that a content refers to, and referred to before a change.
-pub(super) fn wake_named(
-    old: Option<&Content>,
-    new: Option<&Content>,
-    informers: Informed<'_>,
-    due: &mut Wakes,
-) {
+/// Keys of the objects that a content refers to, and referred to before a change.
+fn named(
+    old: Option<ContentHead<'_>>,
+    new: Option<ContentHead<'_>>,
+) -> impl Iterator<Item = Text> + use<> {
     let all = [old, new].into_iter().flatten();
-    let mut keys: Vec<Text> = all.map(Content::snapshot_key).collect();
+    let mut keys: Vec<Text> = all.map(|content| content.of_key()).collect();
     keys.dedup();
-    let concerned = keys.into_iter().filter(|key| {
-        let snapshot = informers.snapshot(key);
-        snapshot.is_some_and(|snapshot| old.is_some() || !is_settled(&snapshot, informers))
-    });
-    due.wakes
-        .extend(concerned.map(|key| wake(Key::Snapshot(key))));
+    keys.into_iter()
 }

@@ -10,6 +10,7 @@ use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::Key;
 use crate::plan::operation::Operations;
 use crate::plan::request;
+use crate::plan::subject::Subject;
 
 /// A known object: its UID, whether it is being deleted, whether it is ready, and the content that it is bound to.
 struct Known(String, bool, Option<bool>, Option<Text>);
@@ -49,7 +50,7 @@ impl Explained for Controller {
             (_, false, Some(true)) => "ready to use",
             (_, false, Some(false) | None) => "not ready to use",
         };
-        let waits = self.in_flight().awaited(&key).iter().map(awaited);
+        let waits = self.in_flight.awaited(&key).iter().map(awaited);
         let waits: Vec<_> = waits.collect();
         let work = Work::new(queue, key, "reconcile", because).waiting_for(waits);
         let work = match &content {
@@ -70,7 +71,7 @@ impl Explained for Controller {
             Key::Content(_) | Key::Group(_) | Key::GroupContent(_) => None,
         };
         Self {
-            in_flight: self.in_flight().about(claim.as_ref()),
+            in_flight: self.in_flight.about(claim.as_ref()),
             operations: Operations::default(),
         }
     }
@@ -81,37 +82,18 @@ impl Explained for Controller {
 }
 
 fn known(key: &Key, informers: Informed<'_>) -> Option<Known> {
-    Some(match key {
-        Key::Snapshot(key) => {
-            let it = informers.snapshot(key)?;
-            let status = it.status.as_deref();
-            let bound = status.and_then(|status| status.bound.clone());
-            let ready = status.and_then(|status| status.ready);
-            Known(it.uid.to_string(), it.deleting, ready, bound)
-        }
-        Key::Group(key) => {
-            let it = informers.group(key)?;
-            let status = it.status.as_deref();
-            let bound = status.and_then(|status| status.bound.clone());
-            let ready = status.and_then(|status| status.ready);
-            Known(it.uid.to_string(), it.deleting, ready, bound)
-        }
-        Key::Content(name) => {
-            let it = informers.content(name)?;
-            let ready = it.status.as_deref().and_then(|status| status.ready);
-            Known(it.uid.to_string(), it.deleting, ready, None)
-        }
-        Key::GroupContent(name) => {
-            let it = informers.group_content(name)?;
-            let ready = it.status.as_deref().and_then(|status| status.ready);
-            Known(it.uid.to_string(), it.deleting, ready, None)
-        }
-        Key::Claim(key) => {
-            let it = informers.claim(key)?;
-            // Its UID is kept as bytes.
-            Known(String::new(), it.deleting, None, None)
-        }
-    })
+    if let Key::Claim(key) = key {
+        // Its UID is kept as bytes.
+        let claim = informers.claim(key)?;
+        return Some(Known(String::new(), claim.deleting, None, None));
+    }
+    let subject = Subject::cached(key, informers)?;
+    let uid = subject.uid().to_string();
+    if let Some(it) = subject.head() {
+        return Some(Known(uid, it.deleting, it.ready, it.bound.cloned()));
+    }
+    let it = subject.content_head()?;
+    Some(Known(uid, it.deleting, it.ready, None))
 }
 
 impl OfKind for request::Object {

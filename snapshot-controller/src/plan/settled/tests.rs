@@ -9,7 +9,7 @@ use sidecar::snapshot::{GROUP_HANDLE, SNAPSHOT_AS_SOURCE};
 use super::*;
 use crate::plan::Controller;
 use crate::plan::in_flight::Key;
-use crate::plan::reactor::Change;
+use crate::plan::reactor::{Change, Update};
 use crate::testing::bench::record;
 use crate::testing::known::Known;
 use crate::testing::objects;
@@ -57,13 +57,13 @@ fn wakes(pair: &Pair, content_first: bool) -> bool {
             { &mut known.contents }.insert(content.name.clone(), Arc::clone(content));
             let new = Some(&**content);
             let (old, own) = (None, false);
-            controller.observe(Change::Content { old, new, own }, &known)
+            controller.observe(Change::Content(Update { old, new, own }), &known)
         } else {
             let snapshot = &pair.snapshot;
             { &mut known.snapshots }.insert(snapshot.key(), Arc::clone(snapshot));
             let new = Some(&**snapshot);
             let (old, own) = (None, false);
-            controller.observe(Change::Snapshot { old, new, own }, &known)
+            controller.observe(Change::Snapshot(Update { old, new, own }), &known)
         };
         woken |= !due.wakes.is_empty();
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use sidecar_testkit::sim::rest::remembered;
 
 use crate::model::{Content, Group, GroupContent, Snapshot};
-use crate::plan::unhandled::{Unhandled, UnhandledContents};
+use crate::plan::unhandled::UnhandledContents;
 use crate::testing::bench::{Bench, record};
 use crate::testing::objects::{content, group, handmade_group, snapshot};
 use crate::testing::server::Kind;
@@ -32,7 +32,7 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     ] {
         let now = start + Duration::from_secs(minute * MINUTE);
         let reaction = unhandled
-            .look(&of.uid, Unhandled::of(&of, &waiting), now)
+            .look(&of.head(), Some(waiting.head()), now)
             .unwrap();
         assert_eq!(reaction.event.is_some(), reported, "{minute}");
         assert_eq!(
@@ -51,7 +51,7 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     let begun: Content = record(&object.to_string()).unwrap();
     assert!(
         unhandled
-            .look(&of.uid, Unhandled::of(&of, &begun), now)
+            .look(&of.head(), Some(begun.head()), now)
             .is_none()
     );
     assert!(remembered(&unhandled, &UnhandledContents::default(), &[]).is_empty());
@@ -60,7 +60,7 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     let answered: Content = record(&object.to_string()).unwrap();
     assert!(
         unhandled
-            .look(&of.uid, Unhandled::of(&of, &answered), now)
+            .look(&of.head(), Some(answered.head()), now)
             .is_none()
     );
 }
@@ -103,6 +103,8 @@ fn a_group_that_no_sidecar_begins_with_is_told_of() {
     let content: GroupContent = record(&object.to_string()).unwrap();
     for (group, waits) in [(of, true), (ending, false), (group("v1", "V2"), false)] {
         let group: Group = record(&group.to_string()).unwrap();
-        assert_eq!(Unhandled::of_group(&group, &content).is_some(), waits);
+        let now = "2026-01-02T03:04:05Z".parse().unwrap();
+        let reaction = UnhandledContents::default().look(&group.head(), Some(content.head()), now);
+        assert_eq!(reaction.is_some(), waits);
     }
 }

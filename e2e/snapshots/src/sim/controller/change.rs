@@ -7,7 +7,7 @@ use snapshot_controller::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
 };
 use snapshot_controller::plan::in_flight::Key;
-use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
+use snapshot_controller::plan::reactor::{Change, Controller as Shipped, Update};
 use snapshot_controller::plan::request::{Object, Reply, Request as Decided};
 
 use super::super::mutant::Mutant;
@@ -26,12 +26,12 @@ impl Controller {
         }
         let [old, new] = [old, new].map(|one| one.map(|one| self.mutant.hears_snapshot(one)));
         let (old, new) = (old.as_deref(), new.as_deref());
-        vec![of.observe(Change::Snapshot { old, new, own }, self)]
+        vec![of.observe(Change::Snapshot(Update { old, new, own }), self)]
     }
 
     pub(super) fn group(&self, of: &mut Shipped, change: &store::Change<Group>) -> Dues<Self> {
         let (_, old, new, own) = parts(change);
-        vec![of.observe(Change::Group { old, new, own }, self)]
+        vec![of.observe(Change::Group(Update { old, new, own }), self)]
     }
 
     pub(super) fn group_content(
@@ -43,7 +43,7 @@ impl Controller {
         if self.mutant == Mutant::ControllerOverhearsGroupContents {
             return Vec::new();
         }
-        vec![of.observe(Change::GroupContent { old, new, own }, self)]
+        vec![of.observe(Change::GroupContent(Update { old, new, own }), self)]
     }
 
     pub(super) fn group_class(
@@ -63,14 +63,14 @@ impl Controller {
         if self.mutant == Mutant::ControllerOverhearsContents {
             return Vec::new();
         }
-        vec![of.observe(Change::Content { old, new, own }, self)]
+        vec![of.observe(Change::Content(Update { old, new, own }), self)]
     }
 
     pub(super) fn claim(&self, of: &mut Shipped, change: &store::Change<Claim>) -> Dues<Self> {
-        let (key, old, new, _) = parts(change);
+        let (key, old, new, own) = parts(change);
         let (old, new) = (self.mutant.hears_claim(old), self.mutant.hears_claim(new));
         let (old, new) = (old.as_ref(), new.as_ref());
-        vec![of.observe(Change::Claim { key, old, new }, self)]
+        vec![of.observe(Change::Claim(key, Update { old, new, own }), self)]
     }
 
     pub(super) fn class(&self, of: &mut Shipped, change: &store::Change<Class>) -> Dues<Self> {
