@@ -50,6 +50,7 @@ pub(crate) fn va() -> Attachment {
         version: 1,
         deleting: false,
         since: 0,
+        created: 0,
         finalizers: list(&[]),
         node_id: None,
         attacher: "test.csi.driver".into(),
@@ -112,6 +113,7 @@ pub(crate) fn spec(source: Source) -> VolumeSpec {
 pub(crate) fn pv() -> Volume {
     Volume {
         uid: None,
+        created: 0,
         deleting: false,
         finalizers: Some(list(&[F])),
         migrated_to: None,

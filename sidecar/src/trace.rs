@@ -30,12 +30,12 @@ mod subject;
 mod text;
 mod tracer;
 
-pub use asked::step;
 pub(crate) use asked::{Asked, call, request};
+pub use asked::{link, step};
 pub(crate) use attempt::{Ending, Running, Traces, within};
 pub use export::{Exporter, LAST_SPANS};
 pub use ids::{Sampler, SpanId, TraceId};
-pub use subject::{Goal, Over, Subject};
+pub use subject::{Goal, MOST_LINKS, Over, Subject, claim_of};
 pub use tracer::Tracer;
 
 use crate::flags::Values;

@@ -19,6 +19,8 @@ pub struct Attachment {
     /// When the attach or detach was requested, in seconds since 1970; 0 if the time cannot be
     /// parsed.
     pub since: u32,
+    /// `metadata.creationTimestamp`, in seconds since 1970; 0 if it cannot be parsed. For traces.
+    pub created: u32,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
     /// Value of the annotation [`NODE_ID_ANNOTATION`](crate::keys::NODE_ID_ANNOTATION).

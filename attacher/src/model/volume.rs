@@ -15,6 +15,8 @@ use super::{List, Pairs, SecretRef, Text};
 pub struct Volume {
     /// `metadata.uid`, for events about the volume; `None` if it is not a UUID.
     pub uid: Option<Uuid>,
+    /// `metadata.creationTimestamp`, in seconds since 1970; 0 if it cannot be parsed. For traces.
+    pub created: u32,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `metadata.finalizers`; `None` if the field is absent, which needs a different patch than an

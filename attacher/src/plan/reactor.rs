@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::controller::script;
 use sidecar::queue::Place;
-use sidecar::trace::{Goal, Subject};
+use sidecar::trace::{Goal, Subject, claim_of};
 
 use super::attempt::{Attempt, End};
 use super::drift::Expected;
@@ -32,6 +32,10 @@ use crate::model::{Attachment, CsiNode, Text, Volume};
 pub const ATTACHMENTS: usize = 0;
 /// Index of the queue for volumes whose finalizer may have to be removed.
 pub const RELEASES: usize = 1;
+
+/// Seconds between a volume's creation and that of an attachment for the pod that waited for it. Backends keep traces
+/// by time, so later ones are traces of their own.
+const FIRST: u32 = 600;
 
 /// A change that an informer reports.
 #[derive(Debug)]
@@ -230,7 +234,9 @@ impl Reactor for Attacher {
         };
         let driver = informers.driver();
         let attachment = informers.attachment(name)?;
-        let ours = *attachment.attacher == *driver.name;
+        if *attachment.attacher != *driver.name {
+            return None;
+        }
         let volume = attachment.volume.as_deref().unwrap_or_default();
         let subject = |work, goal| Subject::new(attachment.uid.clone(), work, goal);
         let subject = if attachment.deleting {
@@ -240,12 +246,18 @@ impl Reactor for Attacher {
         };
         let since = i64::from(attachment.since);
         let since = { Timestamp::from_second(since).ok() }.filter(|_| since != 0);
-        let subject = subject.since(since).linked_to_claim_of(volume).with(&[
+        let (claim, volume_record) = (claim_of(volume), informers.volume(volume));
+        let subject = if is_first(&attachment, volume_record.as_deref()) {
+            subject.shown_in(claim)
+        } else {
+            subject.linked(claim)
+        };
+        let subject = subject.since(since).with(&[
             ("csi.driver.name", &driver.name),
             ("k8s.persistentvolume.name", volume),
             ("k8s.node.name", &attachment.node),
         ]);
-        ours.then_some(Subject {
+        Some(Subject {
             open: !attachment.deleting && !attachment.attached,
             ..subject
         })
@@ -264,6 +276,15 @@ impl Reactor for Attacher {
         let pace = self.paces.get(fairness::index(direction)).copied();
         pace.and_then(Pace::limit)
     }
+}
+
+/// Whether the attachment was created so soon after its volume that it belongs to the trace of the claim's
+/// provisioning. The cache keeps every older volume of this driver: one that it lacks is new, or gone if its attachment is
+/// deleted.
+fn is_first(attachment: &Attachment, volume: Option<&Volume>) -> bool {
+    volume.map_or(!attachment.deleting, |volume| {
+        attachment.created.saturating_sub(volume.created) <= FIRST
+    })
 }
 
 impl Attacher {
@@ -372,6 +393,28 @@ impl Attacher {
     fn observe_pace(&mut self, direction: Direction, took: Duration) {
         if let Some(pace) = self.paces.get_mut(fairness::index(direction)) {
             pace.observe(took);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pv, va};
+
+    #[test]
+    fn o_15_o_16_an_attachment_is_in_its_claims_trace_for_ten_minutes() {
+        let volume = Volume {
+            created: 1000,
+            ..pv()
+        };
+        for (created, first) in [(999, true), (1000, true), (1600, true), (1601, false)] {
+            let attachment = Attachment { created, ..va() };
+            assert_eq!(is_first(&attachment, Some(&volume)), first, "{created}");
+        }
+        for (deleting, first) in [(false, true), (true, false)] {
+            let attachment = Attachment { deleting, ..va() };
+            assert_eq!(is_first(&attachment, None), first);
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::model::{List, Pairs, Text, Volume, VolumeSpec};
 pub struct KeptVolume {
     /// Sixteen bytes instead of a string.
     uid: Option<Uuid>,
+    /// Takes no room: without it, padding would.
+    created: u32,
     deleting: bool,
     handle: Text,
     /// Often unique to the volume.
@@ -37,6 +39,7 @@ impl KeptVolume {
     pub fn new(volume: Volume, strings: &Interner) -> Self {
         let Volume {
             uid,
+            created,
             deleting,
             finalizers,
             migrated_to,
@@ -57,6 +60,7 @@ impl KeptVolume {
         };
         Self {
             uid,
+            created,
             deleting,
             handle,
             attributes,
@@ -78,6 +82,7 @@ impl KeptVolume {
         }
         Volume {
             uid: self.uid,
+            created: self.created,
             deleting: self.deleting,
             finalizers,
             migrated_to,
@@ -120,6 +125,7 @@ mod tests {
         let strings = Interner::default();
         let deleting = Volume {
             uid: Some(Uuid::from_u128(7)),
+            created: 1_767_225_600,
             deleting: true,
             finalizers: None,
             migrated_to: Some("d".into()),

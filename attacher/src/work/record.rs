@@ -67,6 +67,7 @@ impl Record for Attachment {
             version: metadata.version(),
             deleting: metadata.deletion_timestamp.is_some(),
             since: metadata.since(),
+            created: seconds(metadata.creation_timestamp.as_deref()),
             finalizers: list(&metadata.finalizers, strings),
             node_id: metadata
                 .annotations
@@ -132,6 +133,7 @@ impl Record for KeptVolume {
                 .uid
                 .as_deref()
                 .and_then(|text| Uuid::parse_str(text).ok()),
+            created: seconds(metadata.creation_timestamp.as_deref()),
             deleting: metadata.deletion_timestamp.is_some(),
             // The API server does not distinguish an empty list from an absent one.
             finalizers: (!metadata.finalizers.is_empty())

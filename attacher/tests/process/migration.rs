@@ -13,12 +13,15 @@ use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, ListVolumesResponse,
 };
 use serde_json::{Value, json};
+use sidecar::trace::TraceId;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object, Volume};
+use sidecar_testkit::collector::Collector;
 use sidecar_testkit::driver::ControllerRpc;
 
 use super::stage::{ATTACHED, N, PROGRAM, Stage, free_address, get, settle, until_metrics};
+use super::trace;
 
 const PUBLISH: &str = "ControllerPublishVolume";
 const UNPUBLISH: &str = "ControllerUnpublishVolume";
@@ -762,4 +765,29 @@ async fn m_131_a_disk_that_is_listed_by_another_id_is_left_alone() {
         calls.iter().all(|call| call.volume() == "[ds] b.vmdk"),
         "{calls:?}"
     );
+}
+
+#[tokio::test]
+async fn o_21_an_attachment_of_an_in_tree_volume_is_in_the_claims_trace_too() {
+    const CLAIM: &str = "0b0c2a5e-6c2d-4f53-8a2e-1f5f0e6f7a10";
+    const PUBLISHED: &str = "csi.v1.Controller/ControllerPublishVolume";
+    let stage = on(EBS, "NID1").await;
+    let collector = Collector::start().await;
+    let name = format!("pvc-{CLAIM}");
+    stage.api.insert(ebs(&name));
+    let _attacher = trace::start(&stage, &collector);
+    attach(&stage, "va", EBS, &name);
+    trace::until(&collector, "VolumeAttachment attach").await;
+    let root = TraceId::of(CLAIM);
+    for span in ["VolumeAttachment attach", "attempt", PUBLISHED] {
+        let found = collector.named(span);
+        let found = found.first().unwrap_or_else(|| panic!("no {span}"));
+        assert_eq!(found.trace(), root.to_string(), "{span}");
+    }
+    for span in ["VolumeAttachment attach", PUBLISHED] {
+        assert_eq!(collector.named(span)[0].attribute("csi.migrated"), "true");
+    }
+    let attach = &collector.named("VolumeAttachment attach")[0];
+    assert_eq!(attach.attribute("csi.driver.name"), EBS);
+    assert_eq!(attach.parent(), root.root().to_string());
 }

@@ -1,17 +1,70 @@
 //! Traces of attachments: rows of `docs/spec/observability.md`.
 
+use sidecar::trace::TraceId;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::collector::{Collector, hex};
 use tonic::Code;
 
-use super::stage::{DRIVER, Stage};
+use super::stage::{DRIVER, Running, Stage};
 
 const CLAIM: &str = "0b0c2a5e-6c2d-4f53-8a2e-1f5f0e6f7a10";
 const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
 
 fn undashed(uid: &str) -> String {
     uid.replace('-', "")
+}
+
+pub(crate) fn start(stage: &Stage, collector: &Collector) -> Running {
+    let endpoint = collector.endpoint();
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+    ];
+    let flags = ["--enable-otel-tracing", "--retry-interval-start=100ms"];
+    stage.start_in(&flags, &environment)
+}
+
+/// Waits for a span with this name.
+pub(crate) async fn until(collector: &Collector, name: &str) {
+    collector
+        .until(name, |collector| !collector.named(name).is_empty())
+        .await;
+}
+
+/// The model API server creates all objects now.
+#[tokio::test]
+async fn o_15_an_attachment_right_after_its_volume_is_in_the_claims_trace() {
+    let stage = Stage::new().await;
+    let collector = Collector::start().await;
+    let volume = format!("pvc-{CLAIM}");
+    stage.volume(&volume, None);
+    let _attacher = start(&stage, &collector);
+    let attachment = build::attachment("va1").by(DRIVER).on("node1").of(&volume);
+    stage.api.insert(attachment.uid(UID));
+    until(&collector, "VolumeAttachment attach").await;
+    let claim = TraceId::of(CLAIM);
+    let attach = collector.named("VolumeAttachment attach")[0].clone();
+    assert_eq!(attach.trace(), undashed(CLAIM));
+    assert_eq!(attach.parent(), claim.root().to_string());
+    assert!(attach.span.links.is_empty(), "{:?}", attach.span.links);
+    let call = &collector.named("csi.v1.Controller/ControllerPublishVolume")[0];
+    let attempts = collector.named("attempt");
+    let attempt = attempts.iter().find(|one| one.id() == call.parent());
+    let attempt = attempt.unwrap();
+    assert_eq!(
+        (attempt.trace(), attempt.parent()),
+        (attach.trace(), attach.id())
+    );
+
+    // The detach links to the attach, wherever that is shown.
+    stage.api.delete("volumeattachments", "va1");
+    until(&collector, "VolumeAttachment detach").await;
+    let detach = &collector.named("VolumeAttachment detach")[0];
+    assert_ne!(detach.trace(), attach.trace());
+    let links = detach.span.links.iter();
+    let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
+    assert_eq!(links.collect::<Vec<_>>(), [(attach.trace(), attach.id())]);
 }
 
 #[tokio::test]
@@ -29,27 +82,17 @@ async fn o_14_o_16_o_17_and_o_26_three_failures_an_attach_and_a_detach() {
             .csi(DRIVER, "planted-handle")
             .mode("RWO")
             .attribute("pool", "planted-context")
+            .with("/metadata/creationTimestamp", "2026-01-01T00:00:00Z")
             .publish_secret("planted-ns/planted-s"),
     );
     let words = "planted-secret is wrong for planted-handle in planted-context";
     let fault = CallFault::on("ControllerPublishVolume").times(3);
     stage.driver.fault(fault.fail(Code::Internal, words));
-    let endpoint = collector.endpoint();
-    let environment = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
-        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
-    ];
-    let flags = ["--enable-otel-tracing", "--retry-interval-start=100ms"];
-    let _attacher = stage.start_in(&flags, &environment);
+    let _attacher = start(&stage, &collector);
     let attachment = build::attachment("va1").by(DRIVER).on("node1").of(&volume);
     stage.api.insert(attachment.uid(UID));
     stage.until_attached("va1").await;
-    let root = |collector: &Collector, work| !collector.named(work).is_empty();
-    collector
-        .until("attach", |collector| {
-            root(collector, "VolumeAttachment attach")
-        })
-        .await;
+    until(&collector, "VolumeAttachment attach").await;
 
     let attach = &collector.named("VolumeAttachment attach")[0];
     assert_eq!(attach.trace(), undashed(UID));
@@ -75,11 +118,7 @@ async fn o_14_o_16_o_17_and_o_26_three_failures_an_attach_and_a_detach() {
 
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
-    collector
-        .until("detach", |collector| {
-            root(collector, "VolumeAttachment detach")
-        })
-        .await;
+    until(&collector, "VolumeAttachment detach").await;
     let detach = &collector.named("VolumeAttachment detach")[0];
     assert_ne!(detach.trace(), attach.trace());
     let mut links = detach.span.links.iter().map(|link| hex(&link.trace_id));

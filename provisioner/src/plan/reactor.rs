@@ -28,6 +28,7 @@ use super::informers::Informers;
 use super::journal::Journal;
 use super::ownership::{OwnershipRaces, Pace};
 use super::request::{self, PinnedRequest, Request};
+use super::select::is_ours;
 use super::topology::TopologyIndex;
 use super::{Driver, Settings, fairness};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
@@ -292,7 +293,7 @@ impl Reactor for Provisioner {
         match key {
             Key::Claim(key) => {
                 let claim = informers.claim(&key.name)?;
-                let ours = claim.uid == key.uid && is_of_driver(&claim, &driver);
+                let ours = claim.uid == key.uid && is_ours(&claim, &driver);
                 ours.then(|| provision(&claim, &driver))
             }
             Key::Volume(name) => {
@@ -318,7 +319,7 @@ impl Reactor for Provisioner {
             return None;
         };
         let driver = informers.driver();
-        let waited = claim.phase.is_open() && is_of_driver(claim, &driver);
+        let waited = claim.phase.is_open() && is_ours(claim, &driver);
         waited.then(|| Over {
             subject: Subject {
                 work: "PersistentVolumeClaim",
@@ -330,10 +331,6 @@ impl Reactor for Provisioner {
             failure: claim.deleting.then_some("deleted before bound"),
         })
     }
-}
-
-fn is_of_driver(claim: &Claim, driver: &Driver) -> bool {
-    claim.provisioner() == Some(&*driver.name)
 }
 
 /// The trace of a claim's provisioning.

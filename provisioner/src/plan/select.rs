@@ -76,7 +76,7 @@ pub fn is_ours_alone(claim: &Claim, driver: &Driver, settings: &Settings) -> boo
 
 /// Whether the control plane chose this driver. A claim from before the migration names the in-tree plugin in this
 /// annotation, and the driver in another one.
-fn is_ours(claim: &Claim, driver: &Driver) -> bool {
+pub(super) fn is_ours(claim: &Claim, driver: &Driver) -> bool {
     let provisioner = claim.provisioner().unwrap_or_default();
     let moved = claim.annotations.get(MIGRATED_TO) == Some(&*driver.name);
     *provisioner == *driver.name || moved && driver.plugin() == Some(provisioner)

@@ -13,6 +13,7 @@ use sidecar::kube::reflect::Resource;
 use sidecar::lifecycle::Lifecycle;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Config, Queue, exponential};
+use sidecar::trace;
 use tokio::sync::{Notify, SetOnce};
 
 use super::api::{ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES};
@@ -25,6 +26,7 @@ use super::journal::Keeper;
 use super::metrics::Metrics;
 use super::record::{ClaimWire, read_claim, read_volume};
 use super::step::wire;
+use crate::model::Snapshot;
 use crate::plan::journal::Journal;
 use crate::plan::reactor::{Failed, Key, Notice, Reply, Setup, Step};
 use crate::plan::request::{Call, Called, Event, Found, Object};
@@ -184,10 +186,16 @@ impl execute::Executor<Provisioner> for Executor {
         Ok(match object {
             Object::Claim(_) => Found::Written,
             Object::Volume(_) => Found::Volume(self.informers.volumes.decode(json)?),
-            Object::Snapshot(_) => Found::Snapshot(Box::new(self.decode(json)?)),
+            Object::Snapshot(_) => {
+                let snapshot: Box<Snapshot> = Box::new(self.decode(json)?);
+                trace::link(&snapshot.uid);
+                Found::Snapshot(snapshot)
+            }
             Object::Content(_) => Found::Content(Box::new(self.decode(json)?)),
             Object::SourceClaim(_) => {
-                Found::SourceClaim(Box::new(read_claim(wire(json)?, strings)))
+                let claim = read_claim(wire(json)?, strings);
+                trace::link(&claim.uid);
+                Found::SourceClaim(Box::new(claim))
             }
             Object::Owner(..) => {
                 #[derive(Deserialize)]

@@ -14,6 +14,7 @@ mod objects;
 mod requests;
 mod sources;
 mod start;
+mod trace;
 mod volumes;
 
 const EBS: &str = "ebs.csi.aws.com";

@@ -17,7 +17,7 @@ use super::stage::{
 const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 pub(crate) const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 
-fn snapshot(stage: &Stage) {
+pub(crate) fn snapshot(stage: &Stage) {
     stage.can(ControllerRpc::CreateDeleteSnapshot);
     stage.driver.configure(|model| {
         let snapshot = csi::Snapshot {
@@ -43,7 +43,7 @@ fn snapshot(stage: &Stage) {
     }));
 }
 
-fn restoring() -> build::Claim {
+pub(crate) fn restoring() -> build::Claim {
     let source =
         json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1"});
     claim().with("/spec/dataSource", source)
@@ -256,7 +256,7 @@ async fn sources((row, clones, freed): (&str, bool, bool)) {
     assert_eq!(kept, json!([CLONED]), "row 232");
 }
 
-fn source(stage: &Stage) {
+pub(crate) fn source(stage: &Stage) {
     stage.can(ControllerRpc::CloneVolume);
     stage.driver.volume("vol-src");
     let source = build::claim("ns1/src")
@@ -275,7 +275,7 @@ fn source(stage: &Stage) {
         .insert(volume.with("/spec/claimRef/uid", "uid-src"));
 }
 
-fn cloning() -> build::Claim {
+pub(crate) fn cloning() -> build::Claim {
     claim().with(
         "/spec/dataSource",
         json!({"kind": "PersistentVolumeClaim", "name": "src"}),

@@ -1,15 +1,17 @@
 //! Traces of claims: rows of `docs/spec/observability.md`.
 
 use serde_json::json;
+use sidecar::trace::TraceId;
 use sidecar_testkit::build::Object;
 use sidecar_testkit::collector::{Collector, hex};
 
+use super::source::{cloning, restoring, snapshot, source};
 use super::stage::{DRIVER, READY, Running, Stage, claim, released, settle};
 
-const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
-const TRACE: &str = "9a7c1f0e111142228333444455556666";
+pub(crate) const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
+pub(crate) const TRACE: &str = "9a7c1f0e111142228333444455556666";
 
-async fn start(stage: &Stage, collector: &Collector) -> Running {
+pub(crate) async fn start(stage: &Stage, collector: &Collector) -> Running {
     let endpoint = collector.endpoint();
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
@@ -20,12 +22,12 @@ async fn start(stage: &Stage, collector: &Collector) -> Running {
     running
 }
 
-fn now() -> String {
+pub(crate) fn now() -> String {
     let now = jiff::Timestamp::now();
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-async fn until(collector: &Collector, name: &str) {
+pub(crate) async fn until(collector: &Collector, name: &str) {
     collector
         .until(name, |collector| !collector.named(name).is_empty())
         .await;
@@ -53,6 +55,7 @@ async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
     assert_eq!(root.attribute("k8s.namespace.name"), "ns1");
     assert_eq!(root.attribute("k8s.storageclass.name"), "sc1");
     assert_eq!(root.attribute("csi.driver.name"), DRIVER);
+    assert_eq!(root.attribute("csi.migrated"), "");
     // Row O-25.
     let links: Vec<_> = root
         .span
@@ -113,6 +116,38 @@ async fn o_12_a_claim_that_goes_unbound_says_so() {
     let root = &collector.named("PersistentVolumeClaim")[0];
     assert_eq!(root.error(), Some("deleted before bound"));
     assert_eq!(root.trace(), TRACE);
+}
+
+#[tokio::test]
+async fn o_20_a_clone_and_a_restored_volume_link_to_the_traces_of_their_sources() {
+    for (origin, uid) in [("a snapshot", "uid-s1"), ("a claim", "uid-src")] {
+        let (stage, collector) = (Stage::new().await, Collector::start().await);
+        let claim = if origin == "a claim" {
+            source(&stage);
+            cloning()
+        } else {
+            snapshot(&stage);
+            restoring()
+        };
+        let _provisioner = start(&stage, &collector).await;
+        let created = claim.uid(UID).with("/metadata/creationTimestamp", now());
+        stage.api.insert(created);
+        let volume = format!("pvc-{UID}");
+        stage.until_volume(&volume).await;
+        until(&collector, "provision").await;
+        stage.bind("ns1/c1", &volume);
+        until(&collector, "PersistentVolumeClaim").await;
+        let trace = TraceId::of(uid);
+        let expected = (trace.to_string(), trace.root().to_string());
+        for name in ["provision", "PersistentVolumeClaim"] {
+            let found = &collector.named(name)[0];
+            assert_eq!(found.trace(), TRACE, "{origin}");
+            let links = found.span.links.iter();
+            let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
+            let links: Vec<_> = links.collect();
+            assert_eq!(links, std::slice::from_ref(&expected), "{origin}: {name}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -163,8 +163,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         let verdict = self.turn(|reactor, informers| reactor.end(attempt, informers, now()));
         if let (Some(traces), Some(running)) = (self.traces.get(), traced) {
             let left = self.reactor().subject(work.key(), self.shell.informers());
-            let open = left.is_some_and(|subject| subject.open);
-            traces.ended(running, ending(&verdict, circle.is_some()), open);
+            traces.ended(running, ending(&verdict, circle.is_some()), left);
         }
         if let Some(notes) = self.notes.get() {
             notes.ends(work.key(), &verdict, circle.as_ref());

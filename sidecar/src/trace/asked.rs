@@ -127,10 +127,16 @@ pub async fn step<T>(name: &'static str, work: impl Future<Output = T>) -> T {
     done
 }
 
+/// Links this task's attempt, if it is traced, to the trace of the object with this UID.
+pub fn link(uid: &str) {
+    // Without traces there is no attempt.
+    let _untraced = CURRENT.try_with(|attempt| attempt.seen().found.link(uid));
+}
+
 /// Begins a call to the driver; `path` is that of the method.
 pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
     let method = path.trim_start_matches('/');
-    Asked::new(
+    let asked = Asked::new(
         || method.to_owned(),
         || {
             let migrated = migrated.then(|| pair("csi.migrated", Value::Bool(true)));
@@ -140,7 +146,11 @@ pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
             ];
             attributes.into_iter().chain(migrated).collect()
         },
-    )
+    );
+    if let Some(asked) = &asked {
+        asked.attempt.seen().found.migrated |= migrated;
+    }
+    asked
 }
 
 /// Begins a request to the API server. The path of a Secret is not exported: it contains parameters of a class.

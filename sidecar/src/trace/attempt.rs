@@ -4,13 +4,13 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use csi_proto::otlp::{self, SpanKind, Value};
+use csi_proto::otlp::{self, KeyValue, SpanKind, Value};
 use jiff::Timestamp;
 
 use super::ids::{SpanId, TraceId};
 use super::memory::Memory;
-use super::subject::{Goal, Over, Place, Subject, pair};
-use super::tracer::{Moment, Tracer, error, links, nanos};
+use super::subject::{Found, Goal, Over, Place, Subject, pair};
+use super::tracer::{Moment, Tracer, error, nanos};
 use crate::mutex::lock;
 use crate::text::Text;
 
@@ -28,6 +28,8 @@ pub(super) struct Seen {
     pub(super) failure: Option<String>,
     pub(super) asked: bool,
     pub(super) wrote: bool,
+    /// What this attempt and earlier ones on the same work have found out.
+    pub(super) found: Found,
 }
 
 /// One attempt.
@@ -67,12 +69,12 @@ pub(crate) struct Traces<K> {
 }
 
 /// Earlier attempts on the same work.
-#[derive(Clone, Copy)]
 struct Pending {
     /// Start of the first attempt.
     first: u64,
     /// End of the last attempt, if it failed.
     failed: Option<u64>,
+    found: Found,
 }
 
 /// Emitted work that is a part of an object's trace.
@@ -81,6 +83,7 @@ struct Part {
     since: u64,
     /// When the work was done.
     done: Option<u64>,
+    found: Found,
 }
 
 /// The error of an attempt that failed although no call or request did, for example because a class lacks a parameter.
@@ -113,8 +116,8 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         waited: Duration,
     ) -> Running<K> {
         let earlier = lock(&self.pending).remove(key);
-        let first =
-            earlier.and_then(|earlier| Timestamp::from_nanosecond(earlier.first.into()).ok());
+        let first = earlier.as_ref().map(|earlier| earlier.first.into());
+        let first = first.and_then(|first| Timestamp::from_nanosecond(first).ok());
         let due = subject.since.or(first);
         let attempt = Attempt {
             waited,
@@ -122,6 +125,9 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             number: failures.saturating_add(1),
             ..Attempt::new(&self.tracer, subject, due, Moment::now())
         };
+        if let Some(earlier) = &attempt.earlier {
+            attempt.seen().found.clone_from(&earlier.found);
+        }
         Running {
             attempt: Arc::new(attempt),
             key: key.clone(),
@@ -134,15 +140,20 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         lock(&self.pending).remove(key);
     }
 
-    /// Ends an attempt; `open` if work on the object is left.
-    pub(crate) fn ended(&self, mut running: Running<K>, ending: Ending, open: bool) {
+    /// Ends an attempt; `left` is its subject after it, unless the object is gone.
+    pub(crate) fn ended(&self, mut running: Running<K>, ending: Ending, left: Option<Subject>) {
         running.ended = true;
         let attempt = &running.attempt;
+        let open = left.as_ref().is_some_and(|left| left.open);
+        for uid in left.iter().flat_map(|left| &left.links) {
+            attempt.seen().found.link(uid);
+        }
         let now = attempt.begun.until_now();
         if ending != Ending::Done || open {
             let pending = Pending {
                 first: attempt.first(),
                 failed: (ending == Ending::Failed).then_some(now),
+                found: attempt.seen().found.clone(),
             };
             lock(&self.pending).insert(running.key.clone(), pending);
         }
@@ -157,8 +168,10 @@ impl<K: Clone + Eq + Hash> Traces<K> {
                 work: subject.work,
                 since: attempt.since(),
                 done: None,
+                found: Found::default(),
             });
             part.done = part.done.or(done);
+            part.found.add(&attempt.seen().found);
             parts.insert(subject.uid.clone(), part);
         }
     }
@@ -172,6 +185,8 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             failure,
         } = over;
         let part = lock(&self.parts).remove(&subject.uid);
+        let found = part.as_ref().map(|part| part.found.clone());
+        let found = found.unwrap_or_default();
         let (uid, since) = (subject.uid.clone(), subject.since);
         // Without a due time, so that a late end stays in the object's trace.
         let attempt = Attempt::new(&self.tracer, subject, None, now);
@@ -188,6 +203,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
                     work,
                     since,
                     done: None,
+                    ..
                 }) => self.tracer.emit(otlp::Span {
                     span_id: place.trace.span(work).0.to_vec(),
                     status: status.clone(),
@@ -197,7 +213,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             }
             self.tracer.emit(otlp::Span {
                 status,
-                ..attempt.done(place, root, (nanos(since), now))
+                ..attempt.done(place, root, (nanos(since), now), &found)
             });
             tracing::debug!(%uid, "The trace of this object is complete");
         }
@@ -230,8 +246,8 @@ impl Attempt {
     fn new(tracer: &Tracer, subject: Subject, due: Option<Timestamp>, begun: Moment) -> Self {
         let place = Place::of(&subject, due, begun.world);
         Self {
-            // The UID decides on sampling, so that all traces of an object are recorded or none.
-            sampled: { tracer.exporter.sampler() }.takes(TraceId::of(&subject.uid)),
+            // The object decides on sampling, so that all traces of an object are recorded or none.
+            sampled: { tracer.exporter.sampler() }.takes(subject.object().0),
             tracer: tracer.clone(),
             subject,
             place,
@@ -272,7 +288,7 @@ impl Attempt {
         let seen = self.seen();
         let (begun, now) = (self.begun.nanos(), self.begun.until_now());
         let ready = self.begun.before(self.waited);
-        let failed = self.earlier.and_then(|earlier| earlier.failed);
+        let failed = self.earlier.as_ref().and_then(|earlier| earlier.failed);
         if let Some(failed) = failed.filter(|failed| *failed < ready) {
             self.tracer.emit(self.beside("backoff", (failed, ready)));
         }
@@ -283,12 +299,12 @@ impl Attempt {
             span_id: self.span.0.to_vec(),
             ..self.beside("attempt", (begun, now))
         };
-        attempt.attributes.clone_from(&self.subject.attributes);
+        attempt.attributes = self.attributes(&seen.found);
         let number = pair("csi.attempt", Value::Int(self.number.into()));
         attempt.attributes.push(number);
         if self.place.work.is_none() {
             attempt.parent_span_id.clear();
-            attempt.links = links(&self.place);
+            attempt.links = self.place.links(&seen.found);
         }
         match ending {
             Some(Ending::Failed) => {
@@ -322,7 +338,8 @@ impl Attempt {
                     ..self.child(name, times)
                 });
             }
-            self.tracer.emit(self.done(&place, work, (since, now)));
+            self.tracer
+                .emit(self.done(&place, work, (since, now), &seen.found));
         }
         is_done.then_some(now)
     }
@@ -343,7 +360,8 @@ impl Attempt {
     /// When the first attempt on the work became due.
     fn first(&self) -> u64 {
         let ready = self.begun.before(self.waited);
-        self.earlier.map_or(ready, |earlier| earlier.first)
+        let earlier = self.earlier.as_ref();
+        earlier.map_or(ready, |earlier| earlier.first)
     }
 
     /// A sibling span of the attempt: below the work, or below the attempt if it is a trace of its own.
@@ -354,15 +372,21 @@ impl Attempt {
         }
     }
 
+    /// The attributes of the object.
+    fn attributes(&self, found: &Found) -> Vec<KeyValue> {
+        let attributes = self.subject.attributes.iter().cloned();
+        attributes.chain(found.attribute()).collect()
+    }
+
     /// The span of the work, at this place.
-    fn done(&self, place: &Place, work: SpanId, times: (u64, u64)) -> otlp::Span {
+    fn done(&self, place: &Place, work: SpanId, times: (u64, u64), found: &Found) -> otlp::Span {
         let root = place.root.map(|root| root.0.to_vec());
         otlp::Span {
             trace_id: place.trace.0.to_vec(),
             span_id: work.0.to_vec(),
             parent_span_id: root.unwrap_or_default(),
-            attributes: self.subject.attributes.clone(),
-            links: links(place),
+            attributes: self.attributes(found),
+            links: place.links(found),
             ..self.child(self.subject.work, times)
         }
     }

@@ -1,6 +1,6 @@
 //! The object and the work of an attempt, and its place in a trace. Pure.
 
-use csi_proto::otlp::{AnyValue, KeyValue, Value};
+use csi_proto::otlp::{AnyValue, KeyValue, Link, Value};
 use jiff::{SignedDuration, Timestamp};
 
 use super::ids::{SpanId, TraceId, is_random_uuid, parse_traceparent};
@@ -8,6 +8,9 @@ use crate::text::Text;
 
 /// Backends store traces by time: work on an object later than this becomes a separate trace.
 const SHORT: SignedDuration = SignedDuration::from_hours(1);
+
+/// OpenTelemetry's default limit of links per span.
+pub const MOST_LINKS: usize = 128;
 
 /// The object and the work of an attempt, for users who look for an object's trace.
 #[derive(Clone, Debug)]
@@ -26,6 +29,9 @@ pub struct Subject {
     pub open: bool,
     /// Attributes of the object.
     pub attributes: Vec<KeyValue>,
+    /// The UID of the object in whose trace this object is shown, below its root; `None` for a trace of its own. Parts
+    /// of a trace always belong to the object that the trace is named after.
+    pub home: Option<Text>,
     /// UIDs of objects with related traces.
     pub links: Vec<Text>,
     /// The object's annotation [`TRACEPARENT`](Self::TRACEPARENT).
@@ -48,7 +54,7 @@ pub struct Over {
 pub enum Goal {
     /// In the object's trace, below its root.
     Part,
-    /// The root of the object's trace.
+    /// The object's own span: the root of its trace, unless it is shown in another object's.
     Root,
     /// In a separate trace, which is the same for the same goal, linked to the object's.
     Again(Text),
@@ -70,6 +76,7 @@ impl Subject {
             waited: None,
             open: false,
             attributes: Vec::new(),
+            home: None,
             links: Vec::new(),
             annotation: None,
         }
@@ -97,12 +104,65 @@ impl Subject {
         self
     }
 
-    /// Adds a link to the claim of a volume, if the volume is named after it, as csi-provisioner's
-    /// are.
+    /// Shows the object in the trace of the object with this UID, if there is one.
     #[must_use]
-    pub fn linked_to_claim_of(self, volume: &str) -> Self {
-        let uid = volume.len().checked_sub(36).and_then(|at| volume.get(at..));
-        self.linked(uid.filter(|uid| is_random_uuid(uid)))
+    pub fn shown_in(self, home: Option<&str>) -> Self {
+        let home = home.map(Text::from);
+        Self { home, ..self }
+    }
+
+    /// The object's own span, and its trace, whose id also decides on sampling.
+    pub(super) fn object(&self) -> (TraceId, SpanId) {
+        match &self.home {
+            None => root_of(&self.uid),
+            Some(home) => {
+                let trace = TraceId::of(home);
+                (trace, trace.span(&self.uid))
+            }
+        }
+    }
+}
+
+/// The UID of a volume's claim, if the volume is named after it, as csi-provisioner's are.
+#[must_use]
+pub fn claim_of(volume: &str) -> Option<&str> {
+    let uid = volume.len().checked_sub(36).and_then(|at| volume.get(at..));
+    uid.filter(|uid| is_random_uuid(uid))
+}
+
+fn root_of(uid: &str) -> (TraceId, SpanId) {
+    let trace = TraceId::of(uid);
+    (trace, trace.root())
+}
+
+/// Facts about an object that attempts find out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// UIDs of objects with related traces.
+    links: Vec<Text>,
+    /// Whether the driver was called for a volume of an in-tree plugin.
+    pub(super) migrated: bool,
+}
+
+impl Found {
+    pub(super) fn link(&mut self, uid: &str) {
+        let known = self.links.len() >= MOST_LINKS || self.links.iter().any(|one| **one == *uid);
+        if !known && !uid.is_empty() {
+            self.links.push(uid.into());
+        }
+    }
+
+    /// Adds what another attempt has found.
+    pub(super) fn add(&mut self, other: &Self) {
+        for uid in &other.links {
+            self.link(uid);
+        }
+        self.migrated |= other.migrated;
+    }
+
+    pub(super) fn attribute(&self) -> Option<KeyValue> {
+        let migrated = || pair("csi.migrated", Value::Bool(true));
+        self.migrated.then(migrated)
     }
 }
 
@@ -131,24 +191,28 @@ pub(super) struct Place {
 impl Place {
     /// The place of an attempt made at `now` on something that has been due since `due`.
     pub(super) fn of(subject: &Subject, due: Option<Timestamp>, now: Timestamp) -> Self {
-        let object = TraceId::of(&subject.uid);
-        let of_root = |trace: TraceId| (trace, trace.root());
-        let links = subject.links.iter().map(|uid| of_root(TraceId::of(uid)));
+        let (object, span) = subject.object();
+        // The annotation and the object itself come last, and need room.
+        let links = subject.links.iter().take(MOST_LINKS - 2);
+        let links = links.map(|uid| root_of(uid));
         let annotated = { subject.annotation.as_deref() }.and_then(parse_traceparent);
         let mut links: Vec<_> = links.chain(annotated).collect();
         let is_late = due.is_some_and(|due| now.duration_since(due) > SHORT);
         let (trace, work, root) = match &subject.goal {
             Goal::Again(goal) => {
-                links.push(of_root(object));
+                links.push((object, span));
                 let trace = TraceId::of_work(&subject.uid, subject.work, goal);
                 (trace, Some(trace.root()), None)
             }
             Goal::Part | Goal::Root if is_late => {
-                links.push(of_root(object));
+                links.push((object, span));
                 (TraceId::random(), None, None)
             }
-            Goal::Part => (object, Some(object.span(subject.work)), Some(object.root())),
-            Goal::Root => (object, Some(object.root()), None),
+            Goal::Part => (object, Some(object.span(subject.work)), Some(span)),
+            Goal::Root => {
+                let root = subject.home.is_some().then(|| object.root());
+                (object, Some(span), root)
+            }
         };
         Self {
             trace,
@@ -156,6 +220,23 @@ impl Place {
             root,
             links,
         }
+    }
+
+    /// The links of a span at this place, with those that attempts have found.
+    pub(super) fn links(&self, found: &Found) -> Vec<Link> {
+        let mut all = self.links.clone();
+        for uid in &found.links {
+            let root = root_of(uid);
+            if !all.contains(&root) {
+                all.push(root);
+            }
+        }
+        let links = all.into_iter().take(MOST_LINKS);
+        let links = links.map(|(trace, span)| Link {
+            trace_id: trace.0.to_vec(),
+            span_id: span.0.to_vec(),
+        });
+        links.collect()
     }
 }
 

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use csi_proto::otlp::{self, Link, StatusCode};
+use csi_proto::otlp::{self, StatusCode};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::export::Exporter;
-use super::subject::Place;
 use crate::election::Fence;
 
 /// Makes the spans of one controller; clones share the exporter.
@@ -77,15 +76,6 @@ impl Moment {
 /// Nanoseconds since 1970.
 pub(super) fn nanos(time: Timestamp) -> u64 {
     u64::try_from(time.as_nanosecond()).unwrap_or(0)
-}
-
-pub(super) fn links(place: &Place) -> Vec<Link> {
-    let links = place.links.iter();
-    let links = links.map(|(trace, span)| Link {
-        trace_id: trace.0.to_vec(),
-        span_id: span.0.to_vec(),
-    });
-    links.collect()
 }
 
 pub(super) fn error(message: Option<String>) -> otlp::Status {

@@ -68,6 +68,12 @@ impl Uid {
             }
         }
     }
+
+    /// The UID as API servers write it.
+    #[must_use]
+    pub fn text(self) -> String {
+        Uuid::from_bytes(self.0).hyphenated().to_string()
+    }
 }
 
 #[cfg(test)]

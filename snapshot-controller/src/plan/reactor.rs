@@ -23,7 +23,7 @@ use super::settled::{content_is_settled, is_settled};
 use super::subject::Subject;
 use super::unhandled::Reaction;
 use super::{outcome, status as statuses};
-use crate::model::Head;
+use crate::model::{Head, Kind};
 
 pub use super::attempt::Attempt;
 pub use change::{About, Change, Event, Failed, Notice, Update};
@@ -216,18 +216,21 @@ impl Reactor for Controller {
         let subject = Subject::of(key, informers)?;
         let it = subject.head()?;
         // Be it other controllers' work.
-        let (work, goal, left) = if it.deleting {
+        let (work, goal, open) = if it.deleting {
             ("delete", Goal::Again("".into()), !it.finalizers.is_empty())
         } else {
             (it.kind.whole().kind, Goal::Root, it.ready != Some(true))
         };
-        let subject = trace::Subject::new(it.uid.clone(), work, goal).with(&[
-            ("k8s.namespace.name", it.namespace),
-            ("k8s.volumesnapshot.name", it.name),
-        ]);
+        let name = match it.kind {
+            Kind::Single => "k8s.volumesnapshot.name",
+            Kind::Group => "k8s.volumegroupsnapshot.name",
+        };
+        let traced = trace::Subject::new(it.uid.clone(), work, goal)
+            .with(&[("k8s.namespace.name", it.namespace), (name, it.name)]);
         Some(trace::Subject {
-            open: left,
-            ..subject
+            open,
+            links: subject.related(informers),
+            ..traced
         })
     }
 }

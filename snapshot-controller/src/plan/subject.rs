@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use sidecar::trace::MOST_LINKS;
+
 use super::Informers;
+use super::group::members::Names;
 use super::in_flight::Key;
 use super::reactor::About;
-use crate::model::{Content, ContentHead, Group, GroupContent, Head, Kind, Snapshot, Text};
+use crate::model::{Content, ContentHead, Group, GroupContent, Head, Kind, Snapshot, Text, key};
 
 /// The object of an attempt, as the caches know it.
 #[derive(Clone, Debug)]
@@ -90,6 +93,29 @@ impl Subject {
             Self::Group(it) => Self::GroupContent(informers.group_content(&it.content_name()?)?),
             Self::Content(_) | Self::GroupContent(_) => return None,
         })
+    }
+
+    /// UIDs of the objects whose traces belong to it: the claim and the group of a VolumeSnapshot, the members of a
+    /// VolumeGroupSnapshot.
+    pub(super) fn related(&self, informers: &(dyn Informers + 'static)) -> Vec<Text> {
+        match self {
+            Self::Snapshot(it) => {
+                let claim = it.claim().and_then(|key| informers.claim(&key));
+                let claim = claim.map(|claim| Text::from(claim.uid.text()));
+                let group = it.owner().map(|(uid, _)| uid.clone());
+                claim.into_iter().chain(group).collect()
+            }
+            Self::Group(it) => {
+                let content = it.bound().and_then(|name| informers.group_content(name));
+                let members = content.iter().flat_map(|content| content.members());
+                let members = members.take(MOST_LINKS).filter_map(|member| {
+                    let names = Names::new(&it.uid, &member.volume);
+                    informers.snapshot(&key(&it.namespace, &names.snapshot))
+                });
+                members.map(|member| member.uid.clone()).collect()
+            }
+            Self::Content(_) | Self::GroupContent(_) => Vec::new(),
+        }
     }
 
     /// The driver of a VolumeSnapshot or VolumeGroupSnapshot, if known.

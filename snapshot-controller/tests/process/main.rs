@@ -20,3 +20,4 @@ mod lifecycle;
 mod members;
 mod metrics;
 mod stage;
+mod trace;

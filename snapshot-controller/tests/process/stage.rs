@@ -159,10 +159,16 @@ impl Stage {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Process {
+        self.start_in(arguments, &[])
+    }
+
+    pub(crate) fn start_in(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
         let kubeconfig = format!("--kubeconfig={}", self.served.kubeconfig().display());
         let mut all = vec![kubeconfig.as_str()];
         all.extend(arguments);
-        Process::start(PROGRAM.command(&all))
+        let mut command = PROGRAM.command(&all);
+        command.envs(variables.iter().copied());
+        Process::start(command)
     }
 
     /// Starts the program and waits until it works.

@@ -206,11 +206,18 @@ impl Reactor for Snapshotter {
         } else {
             ("cut", trace::Goal::Part)
         };
+        let [snapshot, of_content] = match content.kind() {
+            Kind::Single => ["k8s.volumesnapshot.name", "k8s.volumesnapshotcontent.name"],
+            Kind::Group => [
+                "k8s.volumegroupsnapshot.name",
+                "k8s.volumegroupsnapshotcontent.name",
+            ],
+        };
         let subject = Subject::new(content.snapshot.uid.clone(), work, goal).with(&[
             ("csi.driver.name", &driver.name),
             ("k8s.namespace.name", &content.snapshot.namespace),
-            ("k8s.volumesnapshot.name", &content.snapshot.name),
-            ("k8s.volumesnapshotcontent.name", name),
+            (snapshot, &content.snapshot.name),
+            (of_content, name),
         ]);
         let ours = *content.driver == *driver.name && !subject.uid.is_empty();
         ours.then_some(subject)

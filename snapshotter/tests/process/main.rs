@@ -25,3 +25,4 @@ mod shutdown;
 mod stage;
 mod start;
 mod topology;
+mod trace;

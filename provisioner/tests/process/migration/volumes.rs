@@ -62,7 +62,7 @@ fn moved(name: &str, driver: &str, field: &str, source: &Value) -> Volume {
         .annotation(MIGRATED, driver)
 }
 
-fn ebs(name: &str) -> Volume {
+pub(super) fn ebs(name: &str) -> Volume {
     let source = json!({"volumeID": format!("aws://us-east-1a/vol-{name}"), "fsType": "ext4"});
     moved(name, EBS, "awsElasticBlockStore", &source)
 }

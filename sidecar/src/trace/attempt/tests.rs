@@ -10,6 +10,8 @@ use crate::election::Fence;
 use crate::metrics::Registry;
 use crate::refusal::ApiError;
 
+mod related;
+
 const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
 
 fn at(second: i64) -> Timestamp {
@@ -49,6 +51,14 @@ fn provision() -> Subject {
     Subject::new(UID, "provision", Goal::Part).with(&attributes)
 }
 
+/// The subject after an attempt.
+fn left(open: bool) -> Option<Subject> {
+    Some(Subject {
+        open,
+        ..provision()
+    })
+}
+
 #[tokio::test]
 async fn o_14_failed_attempts_and_what_lies_between_them() {
     let collector = Collector::start().await;
@@ -61,7 +71,7 @@ async fn o_14_failed_attempts_and_what_lies_between_them() {
             asked.called(Err(&status));
         })
         .await;
-        traces.ended(running, Ending::Failed, true);
+        traces.ended(running, Ending::Failed, left(true));
         sleep(Duration::from_millis(20)).await;
     }
     let running = traces.begin(&1, provision(), 2, Duration::ZERO);
@@ -70,10 +80,10 @@ async fn o_14_failed_attempts_and_what_lies_between_them() {
         asked.requested(&Ok(()), true);
     })
     .await;
-    traces.ended(running, Ending::Done, false);
+    traces.ended(running, Ending::Done, left(false));
     // Nothing is left to do, so no span is emitted.
     let running = traces.begin(&1, provision(), 0, Duration::ZERO);
-    traces.ended(running, Ending::Done, false);
+    traces.ended(running, Ending::Done, left(false));
     exporter.end(Duration::from_secs(60)).await;
 
     let spans = collector.spans();
@@ -139,7 +149,7 @@ async fn o_12_the_root_is_from_creation_to_bound_and_o_13_waits_for_a_node() {
         asked.requested(&Ok(()), true);
     })
     .await;
-    traces.ended(running, Ending::Done, false);
+    traces.ended(running, Ending::Done, left(false));
     sleep(Duration::from_millis(20)).await;
     let over = |failure| Over {
         subject: Subject {
@@ -235,7 +245,7 @@ async fn writes(traces: &Traces<u32>, subject: Subject) {
         asked.requested(&Ok(()), true);
     })
     .await;
-    traces.ended(running, Ending::Done, false);
+    traces.ended(running, Ending::Done, left(false));
 }
 
 fn over(created: Timestamp, failure: Option<&'static str>) -> Over {
@@ -283,7 +293,7 @@ async fn o_12_attempts_of_a_claim_that_goes_unbound_are_below_its_work() {
         let collector = Collector::start().await;
         let (traces, exporter) = traces(&collector);
         let running = traces.begin(&1, provision(), 0, Duration::ZERO);
-        traces.ended(running, Ending::Failed, false);
+        traces.ended(running, Ending::Failed, left(false));
         traces.over(over(Timestamp::now(), failure));
         exporter.end(Duration::from_secs(60)).await;
         let [root, work, attempt] = ["PersistentVolumeClaim", "provision", "attempt"].map(|name| {
@@ -333,7 +343,7 @@ async fn o_14_the_error_of_an_attempt_is_why_it_failed() {
             requested(after);
         })
         .await;
-        traces.ended(running, Ending::Failed, true);
+        traces.ended(running, Ending::Failed, left(true));
         exporter.end(Duration::from_secs(60)).await;
         assert_eq!(collector.named("attempt")[0].error(), Some(expected));
     }
@@ -382,7 +392,7 @@ async fn o_26_the_values_of_a_secret_are_in_no_text_of_an_attempt() {
         asked.requested(&Err::<(), _>(error), true);
     })
     .await;
-    traces.ended(running, Ending::Failed, true);
+    traces.ended(running, Ending::Failed, left(true));
     exporter.end(Duration::from_secs(60)).await;
     assert_eq!(collector.spans().len(), 5);
     let secret = &collector.named("GET secrets")[0];

@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
+fn o_15_o_16_o_17_and_o_25_where_an_attempt_belongs() {
     let (object, other) = (TraceId::of(UID), TraceId::of(OTHER));
     let hour = 3600;
     let again = |goal: &str| Goal::Again(goal.into());
@@ -62,15 +62,33 @@ fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
         ),
         (
             "linked to a claim",
-            subject(Goal::Root, None).linked_to_claim_of(&format!("pvc-{OTHER}")),
+            subject(Goal::Root, None).linked(claim_of(&format!("pvc-{OTHER}"))),
             (Some(object), Some("root"), false),
             vec![(other, other.root())],
         ),
         (
             "a volume of another name",
-            subject(Goal::Root, None).linked_to_claim_of("pv-of-somebody"),
+            subject(Goal::Root, None).linked(claim_of("pv-of-somebody")),
             (Some(object), Some("root"), false),
             vec![],
+        ),
+        (
+            "shown in a claim's trace",
+            subject(Goal::Root, Some(at(0))).shown_in(Some(OTHER)),
+            (Some(other), Some(UID), true),
+            vec![],
+        ),
+        (
+            "shown in a claim's trace, a day ago",
+            subject(Goal::Root, Some(at(-24 * hour))).shown_in(Some(OTHER)),
+            (None, None, false),
+            vec![(other, other.span(UID))],
+        ),
+        (
+            "again on what is shown in a claim's trace",
+            subject(again("2Gi"), None).shown_in(Some(OTHER)),
+            (Some(expand), Some("root"), false),
+            vec![(other, other.span(UID))],
         ),
         (
             "annotated",
@@ -104,4 +122,20 @@ fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
         assert_eq!(place.root, root, "{row}");
         assert_eq!(place.links, links, "{row}");
     }
+}
+
+#[test]
+fn o_18_the_object_and_its_annotation_are_linked_however_many_members_it_has() {
+    let annotation = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let members = (0..2 * MOST_LINKS).map(|member| Text::from(format!("member-{member}")));
+    let group = Subject {
+        links: members.collect(),
+        annotation: Some(annotation.into()),
+        ..Subject::new(UID, "delete", Goal::Again("".into()))
+    };
+    let links = Place::of(&group, None, at(0)).links(&Found::default());
+    let last = |place: usize| links.get(MOST_LINKS - place).unwrap();
+    assert_eq!(links.len(), MOST_LINKS);
+    assert_eq!(last(1).trace_id, TraceId::of(UID).0);
+    assert_eq!(last(2).span_id[..2], [0xb7, 0xad]);
 }
