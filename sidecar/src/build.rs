@@ -16,7 +16,7 @@ pub const REVISION: &str = or_unknown(option_env!("CSI_SIDECARS_REVISION"));
 const TARGET: &str = env!("SIDECAR_TARGET");
 
 /// The version of the compiler.
-const RUSTC: &str = env!("SIDECAR_RUSTC");
+pub const RUSTC: &str = env!("SIDECAR_RUSTC");
 
 const fn or_unknown(text: Option<&'static str>) -> &'static str {
     match text {

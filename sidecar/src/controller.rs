@@ -29,6 +29,7 @@ pub mod tasks;
 mod tenure;
 pub mod view;
 pub mod watch;
+pub mod zpages;
 
 pub use call::{Call, CallError, Calls};
 pub use flags::{Election, Http, Pacing};

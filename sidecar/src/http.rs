@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+mod accept;
 mod admission;
 mod answer;
 mod bounded;
@@ -120,6 +121,8 @@ enum Handler {
     Fixed(Arc<dyn Fn() -> Replying + Send + Sync>),
     /// Looks at the request.
     Below(Arc<dyn Fn(PathRequest) -> Replying + Send + Sync>),
+    /// Renders text, for clients that accept it.
+    Text(Arc<dyn Fn() -> String + Send + Sync>),
 }
 
 /// The handler of a path.
@@ -182,6 +185,23 @@ impl Routes {
     {
         let handler = Handler::Below(Arc::new(move |asked| Box::pin(handler(asked))));
         self.put(path, true, handler)
+    }
+
+    /// Serves text at `path` to clients that accept `text/plain`, and 406 to others.
+    ///
+    /// # Errors
+    /// The path is malformed or taken.
+    pub fn add_text(
+        &mut self,
+        path: &str,
+        text: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Result<(), RouteError> {
+        self.put(path, true, Handler::Text(Arc::new(text)))
+    }
+
+    /// The served paths, in alphabetical order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.routes.keys().map(String::as_str)
     }
 
     fn insert<F, Fut>(&mut self, path: &str, is_large: bool, handler: F) -> Result<(), RouteError>

@@ -55,6 +55,31 @@ pub fn told(text: &str) -> String {
     plain(&runs(&values(&flags(&users(text)))))
 }
 
+/// The value of a flag: hidden if the flag's name says that it is secret. Otherwise without the user of an address, and as
+/// [`told`], except that long names of files stay whole.
+#[must_use]
+pub fn of_flag(name: &str, value: &str) -> String {
+    if secret_of(name).is_some() && !value.is_empty() {
+        return HIDDEN.to_owned();
+    }
+    if value.starts_with('/') || value.starts_with("unix://") {
+        return plain(&values(&flags(value)));
+    }
+    told(&without_user(value))
+}
+
+/// Hides user and password of an address, which need not have a scheme.
+fn without_user(value: &str) -> Cow<'_, str> {
+    let start = value.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = value.split_at(start);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => Cow::Owned(format!("{scheme}{HIDDEN}@{host}{path}")),
+        None => Cow::Borrowed(value),
+    }
+}
+
 /// The entry of `NAMES` with which a name ends.
 fn secret_of(name: &str) -> Option<&'static str> {
     NAMES.iter().copied().find(|secret| name.ends_with(secret))
@@ -281,6 +306,38 @@ mod tests {
         let path =
             "/var/lib/kubelet/pods/9a7c1f0e-1111-2222-3333-444455556666/volumes/kubernetes.io~csi";
         assert_eq!(words(path), path);
+    }
+
+    #[test]
+    fn o_72_o_73_values_of_flags_hold_no_secret() {
+        for (name, value, shown) in [
+            ("master", "https://me:x1@host:6443", "https://***@host:6443"),
+            (
+                "master",
+                "https://me:x'1@host:6443/a@b",
+                "https://***@host:6443/a@b",
+            ),
+            ("master", "me:x1@host:6443", "***@host:6443"),
+            ("master", "https://host:6443", "https://host:6443"),
+            (
+                "tls-cert-file",
+                "/etc/Kubernetes/pki/csi-sidecars-1/metrics/tls.crt",
+                "/etc/Kubernetes/pki/csi-sidecars-1/metrics/tls.crt",
+            ),
+            ("vmodule", "password=7,queue=5", "password=***,queue=5"),
+            ("driver-token", "x1", "***"),
+            ("driver-token", "", ""),
+            ("tls-private-key-file", "/tls/tls.key", "/tls/tls.key"),
+            (
+                "csi-address",
+                "unix:///run/csi/socket",
+                "unix:///run/csi/socket",
+            ),
+            ("leader-election-labels", "a:b,c:d", "a:b,c:d"),
+            ("default-fstype", "ext4\nx=1\u{1b}[2J", "ext4 x=1\\x1b[2J"),
+        ] {
+            assert_eq!(of_flag(name, value), shown, "{name}");
+        }
     }
 
     #[test]

@@ -119,6 +119,12 @@ pub static ALL: &[Program] = &[
     REGISTRAR,
 ];
 
+/// The controller or program of this name.
+#[cfg(feature = "controllers")]
+pub(crate) fn named(name: &str) -> Option<&'static Program> {
+    ALL.iter().find(|program| program.name == name)
+}
+
 #[cfg(feature = "controllers")]
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,7 @@ use tokio::time::sleep;
 
 use crate::plan::ends;
 use crate::plan::order::Place;
-use crate::plan::split::{Line, Part, split};
+use crate::plan::split::{Line, Part, list_of, split};
 use crate::registration::Registering;
 use crate::{node, programs};
 use chosen::{Chosen, Read, Selection};
@@ -96,7 +96,9 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let replaces: Vec<_> = { selection.chosen.iter() }
         .map(|one| one.decided.program().replaces)
         .collect();
-    let process = Process::of_several(head.values, program, &replaces.join(", ")).await?;
+    let list = list_of(arguments.iter().map(String::as_str)).unwrap_or_default();
+    let flags = || chosen::flags(&read, list);
+    let process = Process::of_several(head.values, program, &replaces.join(", "), flags).await?;
     Box::pin(start(process, program, selection)).await
 }
 
@@ -310,9 +312,7 @@ async fn prepare_one(
 
 /// The flags of one part, for [`chosen::decide`].
 fn values(part: &Part) -> Result<Values, Exit> {
-    let program = programs::ALL
-        .iter()
-        .find(|program| program.name == part.name);
+    let program = programs::named(part.name);
     let spec = program.map_or(&livenessprobe::args::SPEC, |program| program.spec);
     let argv = std::iter::once(NAME.to_owned()).chain(part.arguments.iter().cloned());
     sidecar::flags::parse(spec, argv)

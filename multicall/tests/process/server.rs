@@ -279,6 +279,46 @@ async fn o_55_one_port_with_tls_for_all_controllers() {
 }
 
 #[tokio::test]
+async fn o_73_flags_for_all_controllers_once_and_each_ones_own_with_its_name() {
+    let stage = Stage::new().await;
+    let arguments = [
+        THREE,
+        "--timeout=9s",
+        "--attacher-timeout=7s",
+        "--workers=3",
+    ];
+    let secured = Secured::start(&stage, &arguments).await;
+    let status = secured.read("/statusz").await.body;
+    assert!(status.starts_with("\ncsi-sidecars statusz\n"), "{status}");
+    assert!(status.contains(" /livez "), "{status}");
+    let text = secured.read("/flagz").await.body;
+    assert!(text.starts_with("\ncsi-sidecars flagz\n"), "{text}");
+    let flags: Vec<&str> = text.lines().collect();
+    for flag in [
+        "controllers=provisioner,attacher,resizer",
+        &*format!("secure-http-endpoint={}", secured.address),
+        "leader-election=false",
+        "provisioner-timeout=9s",
+        "attacher-timeout=7s",
+        "resizer-timeout=9s",
+        "provisioner-worker-threads=3",
+        "resizer-workers=3",
+    ] {
+        let count = flags.iter().filter(|line| **line == flag).count();
+        assert_eq!(count, 1, "{flag}: {text}");
+    }
+    for absent in [
+        "timeout=",
+        "workers=",
+        "attacher-csi-address=",
+        "snapshotter-",
+    ] {
+        let is_there = flags.iter().any(|line| line.starts_with(absent));
+        assert!(!is_there, "{absent}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn a_57_and_64_the_process_says_what_it_is_ready_for() {
     let stage = Stage::new().await;
     let can = vec![ControllerRpc::CreateDeleteVolume];

@@ -13,6 +13,7 @@ use super::secure::{self, Secure, TlsGuard};
 use super::serve::{self, Hindrances, LeaderHealth};
 use super::tasks::GRACE;
 use super::tenure::{Tenure, unguarded};
+use super::zpages::{self, FlagTable};
 use crate::build;
 use crate::election::Fence;
 use crate::error::Chain;
@@ -116,6 +117,8 @@ pub struct Process {
     pub(super) ready: ReadyLines,
     /// The command line's settings, for those lines.
     pub(super) flags: Arc<FlagSummary>,
+    /// The flags that `/flagz` shows, if there is a server with TLS.
+    flagz: Option<FlagTable>,
     /// Who answers questions about objects, with `--why-endpoint`.
     pub(super) why: Option<why::Endpoint>,
     /// Exporter of traces, if they are on.
@@ -129,11 +132,13 @@ impl Process {
     /// # Errors
     /// The flags, or the files they name, do not lead to an API server.
     pub async fn new(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
-        Self::counting(values, program, program.replaces, RateMetrics::new).await
+        let flags = || FlagTable::new(values);
+        Self::counting(values, program, program.replaces, flags, RateMetrics::new).await
     }
 
     /// As [`new`](Self::new) for several controllers, whose requests are counted separately from each other's
-    /// and from those that belong to no controller. `replaces` names all upstream programs that it stands for.
+    /// and from those that belong to no controller. `replaces` names all upstream programs that it stands for, `flags`
+    /// lists all flags of the process.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -141,15 +146,17 @@ impl Process {
         values: &Values,
         program: Program,
         replaces: &str,
+        flags: impl FnOnce() -> FlagTable,
     ) -> Result<Arc<Self>, Exit> {
         let rates = |registry: &Registry| RateMetrics::of(program.name, registry);
-        Self::counting(values, program, replaces, rates).await
+        Self::counting(values, program, replaces, flags, rates).await
     }
 
     async fn counting(
         values: &Values,
         program: Program,
         replaces: &str,
+        flags: impl FnOnce() -> FlagTable,
         rates: impl FnOnce(&Registry) -> Result<RateMetrics, RegisterError>,
     ) -> Result<Arc<Self>, Exit> {
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
@@ -179,6 +186,7 @@ impl Process {
         };
         Ok(Arc::new(Self {
             why: why::Endpoint::from_flags(values, facts),
+            flagz: secure.is_some().then(flags),
             secure,
             client: first.client.clone(),
             first,
@@ -306,7 +314,9 @@ impl Process {
         let secure = { self.secure.as_ref() }.map(|(http, ..)| http);
         let also = |routes: &mut Routes| {
             more(routes)?;
-            { self.why.iter() }.try_for_each(|why| why.add_to(routes))
+            { self.why.iter() }.try_for_each(|why| why.add_to(routes))?;
+            { self.flagz.iter() }
+                .try_for_each(|flags| zpages::add(routes, self.program.name, flags))
         };
         let secure = self.listen(secure, also).await?;
         let why = why::Endpoint::listen(self.why.as_ref(), self.program.fatal).await?;

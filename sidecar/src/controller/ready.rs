@@ -11,6 +11,7 @@ use crate::flags::Values;
 use crate::gates::{Gate, Gates};
 use crate::kube::rate::Rate;
 use crate::names::{self, LeaseOwner};
+use crate::redact;
 use crate::visible::shortened;
 
 /// Most bytes of each quoted text. With the names of the fields they stay below 2 KiB.
@@ -79,7 +80,7 @@ impl FlagSummary {
         let gates = gates
             .into_iter()
             .map(|(name, value)| (name, value.to_string()));
-        let given = { values.given() }.map(|(name, value)| (name, without_password(&value)));
+        let given = { values.given() }.map(|(name, value)| (name, redact::of_flag(name, &value)));
         let workers = values.shown(is_worker).map(|(_, number)| number);
         let election = { values.has("leader-election") }.then(|| Election::from_flags(values));
         Self {
@@ -110,19 +111,6 @@ fn rate(values: &Values) -> String {
         }
         Ok(Rate::Adaptive | Rate::Unlimited) | Err(_) => "no limit".to_owned(),
     }
-}
-
-/// The text without user and password if it is a URL.
-fn without_password(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
 }
 
 /// The line for a controller. `optional` is the number of optional permissions that it lacks, if known.

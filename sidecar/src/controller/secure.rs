@@ -1,4 +1,4 @@
-//! The process's HTTP server with TLS: it serves the same pages, to authorized clients.
+//! The process's HTTP server with TLS: it serves the same pages, and `/statusz` and `/flagz`, to authorized clients.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -98,7 +98,8 @@ pub static SECURE_HTTP: &[Flag] = &[
         Kind::String,
         "",
         "The TCP network address where the HTTP server listens with TLS (example: :8443). It shows what the one of \
-         --http-endpoint shows, to clients that may get the path as a nonResourceURL. Empty means no such server.",
+         --http-endpoint shows, and /statusz and /flagz, to clients that may get the path as a nonResourceURL. Empty \
+         means no such server.",
     ),
     Flag::new(
         "tls-cert-file",

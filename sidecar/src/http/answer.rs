@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::sleep;
 
+use super::accept::takes_text;
 use super::admission::Phase;
 use super::open::{Member, OpenConnections};
 use super::{Handler, PathRequest, Reply, Route, Routes};
@@ -99,6 +100,13 @@ async fn handled(route: &Route, head: &Parts, rest: &str) -> Reply {
                 rest: rest.to_owned(),
             };
             handler(request).await
+        }
+        Handler::Text(text) if takes_text(head.headers.get(ACCEPT)) => {
+            Reply::text(StatusCode::OK, text())
+        }
+        Handler::Text(_) => {
+            let text = "only text/plain is served here\n";
+            Reply::text(StatusCode::NOT_ACCEPTABLE, text)
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A model of a trace collector: accepts OpenTelemetry's protocol over gRPC, and responds as the test
 //! configures.
 
+mod tree;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +28,8 @@ use tonic::body::Body;
 
 use crate::api::listen::this_host;
 use crate::controller::PATIENCE;
+
+pub use tree::tree;
 
 /// A collector's response to an export.
 #[derive(Clone, Debug)]
@@ -110,6 +114,8 @@ struct State {
     certificates: Vec<Vec<u8>>,
     /// Responses in turn; the last one is repeated.
     answers: Vec<Answer>,
+    /// The spans to keep, and nothing else of exports; `None` keeps all.
+    keeps: Option<fn(&Received) -> bool>,
 }
 
 /// A listening collector, stopped when dropped.
@@ -224,6 +230,12 @@ impl Collector {
         self.shared.state().answers = answers;
     }
 
+    /// From now on keeps only the spans for which `keeps` returns true, and neither bodies nor headers: an API server
+    /// sends thousands a second.
+    pub fn keep_only(&self, keeps: fn(&Received) -> bool) {
+        self.shared.state().keeps = Some(keeps);
+    }
+
     /// The accepted spans, in order of arrival.
     #[must_use]
     pub fn spans(&self) -> Vec<Received> {
@@ -309,8 +321,11 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     };
     let answer = {
         let mut state = shared.state();
-        state.headers.push(head.headers);
-        state.bodies.push(message);
+        let keeps = state.keeps;
+        if keeps.is_none() {
+            state.headers.push(head.headers);
+            state.bodies.push(message);
+        }
         let next = if state.answers.len() > 1 {
             state.answers.pop()
         } else {
@@ -327,7 +342,8 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
                         resource: resource.clone(),
                         span,
                     });
-                    state.spans.extend(spans);
+                    let kept = spans.filter(|one| keeps.is_none_or(|keeps| keeps(one)));
+                    state.spans.extend(kept);
                 }
             }
         }

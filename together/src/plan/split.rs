@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use sidecar::flags::{Exit, Flag, Spec};
 use sidecar::gates::{Gate, Retired};
 
+pub use flags::name_in_process;
 use flags::{Given, Owner, own_name};
 
 /// A controller or program that a process can contain.

@@ -4,7 +4,7 @@ use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HT
 use sidecar::flags::{Flag, Values, parse};
 
 use super::*;
-use crate::plan::split::{Line, Part, split};
+use crate::plan::split::{Line, Part, name_in_process, split};
 
 /// Rejected command lines end with code 2 and print nothing on standard output.
 fn cut(line: &str) -> Result<Line, String> {
@@ -24,10 +24,7 @@ fn parts(line: &str) -> Vec<Part> {
 /// The values that each program parses from its part.
 fn read(line: &str) -> Vec<(&'static str, Values)> {
     let read = |part: Part| {
-        let program = ALL
-            .iter()
-            .find(|program| program.name == part.name)
-            .unwrap();
+        let program = named(part.name).unwrap();
         let argv = std::iter::once("csi-sidecars".to_owned()).chain(part.arguments);
         (part.name, parse(program.spec, argv).unwrap())
     };
@@ -271,6 +268,47 @@ fn a_10_every_flag_of_every_program_is_known() {
                     panic!("{common}: {other:?}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn o_73_a_flag_is_shown_under_the_name_that_sets_it() {
+    for (program, flag, name) in [
+        ("provisioner", "csi-address", Some("csi-address")),
+        ("provisioner", "tls-cert-file", Some("tls-cert-file")),
+        ("provisioner", "timeout", Some("provisioner-timeout")),
+        ("resizer", "workers", Some("resizer-workers")),
+        ("livenessprobe", "v", Some("v")),
+        (
+            "livenessprobe",
+            "http-endpoint",
+            Some("livenessprobe-http-endpoint"),
+        ),
+        ("livenessprobe", "metrics-path", None),
+        ("attacher", "extra-create-metadata", None),
+    ] {
+        let shown = name_in_process(named(program).unwrap(), flag);
+        assert_eq!(shown.as_deref(), name, "{program} --{flag}");
+    }
+    for program in ALL {
+        for (flag, kind, default) in program.spec.table() {
+            let Some(name) = name_in_process(program, flag) else {
+                continue;
+            };
+            // Flags accepted without effect take any value.
+            let value = if kind.is_boolean() && default.is_empty() {
+                "true"
+            } else {
+                default
+            };
+            let controllers = format!("--controllers={}", program.name);
+            let argument = format!("--{name}={value}");
+            let arguments = match split([controllers.as_str(), argument.as_str()], ALL) {
+                Ok(Line::Run(parts)) => parts[0].arguments.clone(),
+                other => panic!("{argument}: {other:?}"),
+            };
+            assert_eq!(arguments, [format!("--{flag}={value}")]);
         }
     }
 }

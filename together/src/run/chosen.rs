@@ -1,11 +1,13 @@
 //! The controllers that the command line selects, each configured by its own program's rules.
 
+use sidecar::controller::zpages::FlagTable;
 use sidecar::controller::{AnyController, Command, Controller, Program, Seat};
 use sidecar::flags::{Exit, Values};
 
 use super::liveness::Wanted;
 use crate::node;
-use crate::plan::split::Part;
+use crate::plan::split::{Part, name_in_process};
+use crate::programs;
 
 /// A part of the command line, and its parsed flags.
 pub(super) struct Read {
@@ -36,6 +38,18 @@ pub(super) enum Decided {
 /// As the program.
 pub(super) fn read(parts: Vec<Part>) -> Result<Vec<Read>, Exit> {
     parts.into_iter().map(Read::new).collect()
+}
+
+/// The flags of all parts; `list` is the value of `--controllers`.
+pub(super) fn flags(read: &[Read], list: &str) -> FlagTable {
+    let mut table = FlagTable::default();
+    table.insert("controllers", list);
+    for Read { part, values } in read {
+        if let Some(program) = programs::named(part.name) {
+            table.add(values, |flag| name_in_process(program, flag));
+        }
+    }
+    table
 }
 
 /// All parts that should run.

@@ -70,7 +70,7 @@ fn o_72_no_user_and_no_password() {
     for (given, shown) in [
         (
             "--master=https://me:secret@host:6443/a@b",
-            "master=https://host:6443/a@b",
+            "master=https://***@host:6443/a@b",
         ),
         ("--master=https://host", "master=https://host"),
         (

@@ -206,10 +206,20 @@ impl Client {
     ///
     /// There is no response.
     pub async fn get(&self, address: &str, path: &str, token: Option<&str>) -> io::Result<Answer> {
-        let mut stream = self.connect(address).await?;
         let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
-        let token = token.unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{token}connection: close\r\n\r\n");
+        self.get_with(address, path, &token.unwrap_or_default())
+            .await
+    }
+
+    /// Like [`get`](Self::get), with these header lines, each of which ends in CRLF.
+    ///
+    /// # Errors
+    ///
+    /// There is no response.
+    pub async fn get_with(&self, address: &str, path: &str, headers: &str) -> io::Result<Answer> {
+        let mut stream = self.connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\n{headers}connection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer).await {

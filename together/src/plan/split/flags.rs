@@ -119,6 +119,20 @@ pub(super) fn own_name(program: &Program, flag: Known) -> Option<&'static str> {
     find(program, flag.name).map(|flag| flag.name)
 }
 
+/// Whether the program has a listener of its own to which this flag belongs.
+fn is_of_own_listener(program: &Program, name: &str) -> bool {
+    program.has_own_listener && OWN_LISTENER.contains(&name)
+}
+
+/// The name under which the process's command line sets this flag of a program; `None` if it cannot.
+pub fn name_in_process(program: &Program, name: &str) -> Option<String> {
+    let flag = program.spec.find(name)?;
+    if is_once(name) && !is_of_own_listener(program, name) {
+        return own_name(program, flag).map(str::to_owned);
+    }
+    Some(format!("{}-{name}", program.name))
+}
+
 /// A flag that upstream's program has retired.
 fn retired(program: &Program, name: &str) -> Option<Known> {
     let found = program.spec.retired.find(name);
@@ -170,8 +184,7 @@ pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, S
 
 /// Resolves a flag that is prefixed with a program's name.
 fn one(program: &'static Program, rest: &str, name: &str) -> Result<Owner, String> {
-    let listens = program.has_own_listener && OWN_LISTENER.contains(&rest);
-    if is_once(rest) && !listens {
+    if is_once(rest) && !is_of_own_listener(program, rest) {
         return Err(format!(
             "--{name}: --{rest} is said once for all controllers, without a name in front"
         ));
@@ -249,10 +262,7 @@ pub(super) fn help(file: &str, programs: &[Program]) -> String {
             program.name
         ));
         let mut flags: Vec<Known> = { program.spec.flags() }
-            .filter(|flag| {
-                let listens = program.has_own_listener && OWN_LISTENER.contains(&flag.name);
-                !is_once(flag.name) || listens
-            })
+            .filter(|flag| !is_once(flag.name) || is_of_own_listener(program, flag.name))
             .collect();
         flags.sort_by_key(|flag| flag.name);
         flags

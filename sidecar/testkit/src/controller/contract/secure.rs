@@ -1,6 +1,7 @@
 //! The HTTP server with TLS and authentication: section 3 of `docs/spec/observability.md`.
 
 pub mod connections;
+pub mod pages;
 pub mod rights;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,11 @@ macro_rules! contract_of_secure_servers {
         #[tokio::test]
         async fn o_42_to_45_and_48_and_50_and_57_who_may_read_what_over_tls() {
             $crate::controller::contract::secure::tokens(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn o_73_version_and_flags_for_those_who_may_read_them() {
+            $crate::controller::contract::secure::pages::statusz_and_flagz(&$program).await;
         }
 
         #[tokio::test]
@@ -66,7 +72,7 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Starts the program on `stage`, where one account may read metrics and another may not.
+    /// Starts the program on `stage`, where one account may read everything and another nothing.
     ///
     /// # Panics
     ///
@@ -74,8 +80,9 @@ impl Secured {
     pub async fn start(stage: &Stage, more: &[&str]) -> Self {
         stage.api.issue_token(GOOD, READER, &[AUDIENCE]);
         stage.api.issue_token(OTHER, STRANGER, &[AUDIENCE]);
-        stage.api.grant_path(READER, "get", "/metrics");
-        stage.api.grant_path(READER, "get", "/unknown");
+        for path in ["/metrics", "/statusz", "/flagz", "/unknown"] {
+            stage.api.grant_path(READER, "get", path);
+        }
         let (pair, directory) = (Pair::make(), tempfile::tempdir().expect("a directory"));
         mount(directory.path(), &pair.certificate, &pair.key);
         let (address, plain) = (free_address(), free_address());
@@ -118,9 +125,14 @@ impl Secured {
         answer.expect("an answer over TLS")
     }
 
+    /// The response to the account that may read everything.
+    pub async fn read(&self, path: &str) -> Answer {
+        self.get(path, Some(GOOD)).await
+    }
+
     /// The response to a scraper with a good token.
     pub async fn scrape(&self) -> Answer {
-        self.get("/metrics", Some(GOOD)).await
+        self.read("/metrics").await
     }
 }
 
