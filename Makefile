@@ -281,10 +281,10 @@ demo-go:
 	@$(MAKE) helm
 
 .PHONY: demo
-demo: demo-needs ## The whole life of volumes, step by step (SIDECARS=separate, together or both; KUBECONFIG=file: a driver's registration on that cluster)
+demo: demo-needs ## The whole life of volumes, step by step (SIDECARS=separate, together or both; TRACES=1: the trace of a claim; KUBECONFIG=file: a driver's registration on that cluster)
 	@$(MAKE) -j2 demo-rust $(if $(DEMO_KUBECONFIG),,demo-go)
 	$(call say,demo)
-	@$(others) $(COMPILED)/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
+	@$(others) $(if $(TRACES),TRACES='$(TRACES)') $(COMPILED)/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
 
 # --- Checks -----------------------------------------------------------------------------------
 
@@ -468,7 +468,7 @@ clones: programs cluster driver helm ## Claims and clones at once, ten times a t
 	    cargo test $(ALL) --test scenarios -- provisioner_clones
 
 .PHONY: real-node
-real-node: archives cluster driver helm snapshot-crds ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
+real-node: archives cluster driver helm snapshot-crds iterator ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
 	$(call say,real-node: scenarios on a node that runs containers)
 	@$(compile) real-node
 	@$(others) e2e/runtime/enclosed.sh $(COMPILED)/real-node $(ONLY)
@@ -504,7 +504,7 @@ conformance-mock: $(CONFORMANCE) archives ## Its specs about the driver that it 
 	@$(conformance) --mock $(if $(FOCUS),'$(FOCUS)')
 
 # Variables that name another binary to measure beside ours.
-OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER HEALTH_MONITOR CSI_SIDECARS SIDECARS
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER SNAPSHOT_METADATA HEALTH_MONITOR CSI_SIDECARS SIDECARS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 

@@ -7,8 +7,8 @@
 //! Kubernetes' manifests, [`requests`] and [`calls`] count requests to API server and driver, [`outside`] records them,
 //! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] records a user's
 //! signal, [`story`] prints a demonstration step by step, [`real`] starts a cluster whose node runs containers,
-//! [`image`] builds their images and [`stand_in`] gives these the names in manifests, [`suite`] runs scenarios and
-//! prints the verdict.
+//! [`image`] builds their images and [`stand_in`] gives these the names in manifests, [`traces`] collects traces,
+//! [`suite`] runs scenarios and prints the verdict.
 //!
 //! Everything is synchronous: a scenario reads from top to bottom.
 
@@ -35,4 +35,5 @@ pub mod snapshots;
 pub mod stand_in;
 pub mod story;
 pub mod suite;
+pub mod traces;
 pub mod wait;

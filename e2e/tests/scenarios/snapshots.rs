@@ -9,6 +9,7 @@ mod many;
 mod restart;
 mod scene;
 mod swap;
+mod traced;
 
 use e2e::cluster::Cluster;
 use e2e::suite::Scenario;
@@ -33,6 +34,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "snapshots_of_a_group_are_taken_restored_and_deleted",
         run: group::life,
+    },
+    Scenario {
+        name: "o_15_o_18_o_20_a_trace_goes_over_programs",
+        run: traced::over_programs,
     },
     Scenario {
         name: "snapshots_a_hundred_at_once",

@@ -5,6 +5,7 @@
 //!
 //! After success, failure or Ctrl-C it takes down everything that it has started, and says so.
 
+mod begin;
 mod container;
 mod guest;
 mod pods;
@@ -12,6 +13,7 @@ mod release;
 mod snapshot;
 mod stuck;
 mod tally;
+mod traced;
 mod whole;
 mod workload;
 
@@ -71,6 +73,10 @@ fn arguments() -> Result<Option<PathBuf>> {
     ) {
         (None, ..) => Ok(None),
         (Some("--kubeconfig"), Some(file), None) if Path::new(&file).is_file() => {
+            ensure!(
+                !whole::is_traced()?,
+                "TRACES=1 needs a cluster of the demonstration's own"
+            );
             Ok(Some(file.into()))
         }
         (Some("--kubeconfig"), Some(file), None) => bail!("--kubeconfig {file}: no such file"),

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
+use e2e::traces::Traces;
 use e2e::{chart, process, program, wait};
 use serde_json::{Value, json};
 use sidecar_testkit::free_address;
@@ -63,7 +64,7 @@ pub(crate) struct Release {
     name: &'static str,
     chart: &'static str,
     values: PathBuf,
-    shown: &'static str,
+    shown: String,
 }
 
 /// The port of an address.
@@ -88,13 +89,22 @@ impl Release {
             name,
             chart,
             values: file,
-            shown: "",
+            shown: String::new(),
         })
     }
 
     /// The chart `snapshot-controller`, once per cluster.
-    pub(crate) fn of_snapshots(cluster: &Cluster) -> Result<Self> {
+    pub(crate) fn of_snapshots(cluster: &Cluster, traces: Option<&Traces>) -> Result<Self> {
+        let (arguments, variables) = match traces {
+            None => (json!([]), json!([])),
+            Some(traces) => (
+                json!(["--enable-otel-tracing=true"]),
+                json!([{ "name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": traces.endpoint() }]),
+            ),
+        };
         let values = json!({
+            "extraArgs": arguments,
+            "env": variables,
             "image": { "registry": "registry.example.com/storage" },
             "replicas": 1,
             "hostNetwork": true,
@@ -114,6 +124,7 @@ impl Release {
         cluster: &Cluster,
         kubelet_dir: &Path,
         sidecars: Sidecars,
+        traces: Option<&Traces>,
     ) -> Result<(Self, String)> {
         let home = cluster.dir().join("run");
         // The controllers' pod uses the machine's network, where every port may be taken.
@@ -130,6 +141,10 @@ impl Release {
             "sidecars": sidecars.value(),
             "image": { "registry": "registry.example.com/storage" },
             "features": { "topology": true, "snapshots": true },
+            "tracing": {
+                "enabled": traces.is_some(),
+                "endpoint": traces.map(Traces::endpoint).unwrap_or_default(),
+            },
             "csiDriver": { "create": true, "fsGroupPolicy": "File" },
             "attacher": { "port": port(&attacher) },
             "provisioner": { "port": port(&provisioner) },
@@ -149,14 +164,19 @@ impl Release {
         });
         let mut release = Self::new(cluster, "demo", "csi-sidecars", &values)?;
         if sidecars == Sidecars::Together {
-            release.shown = " --set sidecars=together";
+            release.shown.push_str(" --set sidecars=together");
+        }
+        if let Some(traces) = traces {
+            let endpoint = traces.endpoint();
+            let set = format!(" --set tracing.enabled=true,tracing.endpoint={endpoint}");
+            release.shown.push_str(&set);
         }
         Ok((release, health))
     }
 
     /// The flags that a user would add to the command.
-    pub(crate) fn shown(&self) -> &'static str {
-        self.shown
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
     }
 
     fn command(&self, verb: &[&str]) -> Command {

@@ -14,6 +14,7 @@ use e2e::node::{Seat, http_get};
 use e2e::requests::AuditLog;
 use e2e::story::Story;
 use e2e::suite::{reasons, say};
+use e2e::traces::Traces;
 use e2e::{program, wait};
 use serde_json::json;
 
@@ -22,8 +23,8 @@ use crate::container::Node;
 use crate::pods::{self, Programs};
 use crate::release::{self, CONTROLLERS, NAMESPACE, Release, Sidecars};
 use crate::tally::{self, Tally};
-use crate::workload::{self, LARGE, Member, SET, SMALL};
-use crate::{snapshot, stuck};
+use crate::workload::{self, LARGE, Member};
+use crate::{begin, snapshot, stuck};
 
 /// Runs the story in the form that `SIDECARS` names: a program for each sidecar (the default), one process for all of a
 /// pod, or both in turn. Always takes everything down.
@@ -31,13 +32,13 @@ pub(crate) fn tell() -> Result<()> {
     if program::driver_is_foreign() {
         bail!("HOSTPATHPLUGIN is set, but the nodes of this story share their storage: unset it");
     }
-    let tellings = wanted()?;
+    let (tellings, is_traced) = (wanted()?, is_traced()?);
     let mut told = Vec::new();
     for (index, sidecars) in tellings.iter().enumerate() {
         if index > 0 {
             say("\nThe same once more, with one process for all sidecars of a pod:\n");
         }
-        told.push(told_once(*sidecars)?);
+        told.push(told_once(*sidecars, is_traced)?);
     }
     for (tally, ..) in &told {
         tally.print();
@@ -68,9 +69,22 @@ fn wanted() -> Result<&'static [Sidecars]> {
     }
 }
 
+/// Whether all programs export traces, of which one is shown.
+///
+/// # Errors
+/// `TRACES` has an unknown value.
+pub(crate) fn is_traced() -> Result<bool> {
+    match std::env::var("TRACES").as_deref() {
+        Err(_) | Ok("" | "0") => Ok(false),
+        Ok("1") => Ok(true),
+        Ok(other) => bail!("TRACES={other}: must be 0 or 1"),
+    }
+}
+
 /// Runs the story once, on a cluster of its own.
-fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
+fn told_once(sidecars: Sidecars, is_traced: bool) -> Result<(Tally, usize, Duration)> {
     let mut story = Story::default();
+    let traces = is_traced.then(Traces::start).transpose()?;
     let what = format!(
         "etcd, kube-apiserver, controllers, scheduler and {} kubelets are up",
         pods::NODES
@@ -78,10 +92,10 @@ fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
     let cluster = story.step(&what, || {
         Cluster::up(&Options {
             nodes: pods::NODES,
-            ..Options::default()
+            flags: traces.as_ref().map(Traces::flags).unwrap_or_default(),
         })
     })?;
-    let told = on(&mut story, &cluster, sidecars);
+    let told = on(&mut story, &cluster, sidecars, traces.as_ref());
     // The programs ended with the story; only the cluster is left.
     let is_down = match &told {
         Ok(_) => story.step(
@@ -112,7 +126,12 @@ fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
 }
 
 /// Everything between the start and the end of the cluster.
-fn on(story: &mut Story, cluster: &Cluster, sidecars: Sidecars) -> Result<Tally> {
+fn on(
+    story: &mut Story,
+    cluster: &Cluster,
+    sidecars: Sidecars,
+    traces: Option<&Traces>,
+) -> Result<Tally> {
     let api = cluster.api()?;
     let nodes = pods::nodes(cluster)?;
     let places = nodes
@@ -120,15 +139,16 @@ fn on(story: &mut Story, cluster: &Cluster, sidecars: Sidecars) -> Result<Tally>
         .map(|it| format!("{} in zone {}", it.name, it.zone));
     story.note(&places.collect::<Vec<_>>().join(", "));
 
-    let snapshots = Release::of_snapshots(cluster)?;
-    let (release, health) = Release::of_driver(cluster, &pods::kubelet_dir(cluster), sidecars)?;
+    let snapshots = Release::of_snapshots(cluster, traces)?;
+    let kubelet_dir = pods::kubelet_dir(cluster);
+    let (release, health) = Release::of_driver(cluster, &kubelet_dir, sidecars, traces)?;
     let mut audit = AuditLog::of(cluster, CONTROLLERS)?;
     let what = "helm install snapshot-controller charts/snapshot-controller";
     story.step(&format!("{what} --namespace {NAMESPACE}"), || {
         snapshots.install()
     })?;
     let mut programs = deploy(story, cluster, &api, &nodes, (&release, &health))?;
-    live(story, cluster, &api, &nodes, &mut programs)?;
+    live(story, (cluster, traces), &api, &nodes, &mut programs)?;
     let home = cluster.dir().join("run");
     nothing_left(story, cluster, &nodes, &mut programs, &home)?;
 
@@ -207,37 +227,12 @@ fn deploy(
 /// The life of the volumes.
 fn live(
     story: &mut Story,
-    cluster: &Cluster,
+    (cluster, traces): (&Cluster, Option<&Traces>),
     api: &Api,
     nodes: &[Node],
     programs: &mut Programs,
 ) -> Result<()> {
-    story.step(
-        &format!("StatefulSet {SET} is created: 2 pods apart, a claim of {SMALL} for each"),
-        || workload::create(api),
-    )?;
-    let members = story.step(
-        "csi-provisioner: each claim has a volume where the scheduler wants its pod",
-        || workload::until_provisioned(api, programs),
-    )?;
-    for it in &members {
-        story.note(&format!(
-            "{} for {} in zone {}",
-            it.volume, it.claim, it.zone
-        ));
-    }
-    let attached = story.step("csi-attacher: the volumes are attached", || {
-        workload::until_attached(api, programs, &members)
-    })?;
-    story.note(&format!("to {}", attached.join(" and ")));
-    let what = "the kubelets had the driver stage and mount them; the pods run";
-    let mut running = story.step(what, || {
-        let mut running = Vec::new();
-        for member in &members {
-            running.push(workload::until_running(api, programs, nodes, member, None)?);
-        }
-        Ok(running)
-    })?;
+    let (members, mut running) = begin::members(story, api, nodes, programs, traces)?;
     story.step("data is written to both volumes", || {
         for (member, (node, pod)) in members.iter().zip(&running) {
             let seat = workload::seat(cluster, node)?;

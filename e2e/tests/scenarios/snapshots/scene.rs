@@ -40,7 +40,7 @@ pub(super) const CLAIM_FINALIZER: &str = "snapshot.storage.kubernetes.io/pvc-as-
 pub(super) struct Scene<'a> {
     pub(super) api: Api,
     pub(super) deployment: Deployment<'a>,
-    provisioner: Controller<'a>,
+    pub(super) provisioner: Controller<'a>,
     pub(super) snapshotter: Controller<'a>,
     pub(super) controller: Controller<'a>,
     audits: RefCell<[AuditLog<'a>; 2]>,
@@ -49,10 +49,15 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The driver is `<name>.snapshot.test`; nothing runs yet.
     pub(super) fn new(cluster: &'a Cluster, name: &str) -> Result<Self> {
+        Self::with(cluster, name, "--enable-attach=false")
+    }
+
+    /// The same, with one more flag of the driver.
+    pub(super) fn with(cluster: &'a Cluster, name: &str, flag: &str) -> Result<Self> {
         let api = cluster.api()?;
         snapshots::install(cluster, &api)?;
         let driver = format!("{name}.snapshot.test");
-        let flags = ["--enable-topology=false", "--sync=false"];
+        let flags = ["--enable-topology=false", "--sync=false", flag];
         let deployment = Deployment::new(cluster, &api, &driver, &flags)?;
         let install = |sidecar| Controller::install(cluster, sidecar, &deployment.controller);
         let provisioner = install(PROVISIONER)?;
