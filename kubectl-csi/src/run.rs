@@ -222,10 +222,12 @@ async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Ex
         (verdict.state, first, verdict.absent)
     };
     loop {
-        match answer((source, &mut Seen::default()), question).await {
-            Ok(verdict) => {
+        let mut own = Seen::default();
+        match answer((source, &mut own), question).await {
+            Ok(mut verdict) => {
                 silent = false;
                 if last.as_ref().map(shown) != Some(shown(&verdict)) {
+                    controllers::ask((source, &mut own), ask, &mut verdict).await;
                     let text = show::verdict(&verdict, ask.format, style());
                     let _ = writeln!(std::io::stdout(), "{text}");
                     let _ = std::io::stdout().flush();

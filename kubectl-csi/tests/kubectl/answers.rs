@@ -1,6 +1,7 @@
 //! What controllers say, through a stand-in for `kubectl port-forward`.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -289,4 +290,35 @@ async fn w_41_a_signal_ends_forwarding_and_shows_the_verdict() {
     for part in ["◄ C36", "answers of controllers (interrupted by a signal)"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_31_a_watch_shows_what_the_leader_says_and_ends_on_the_same_signal() {
+    let (api, port) = (stuck(), controller("nothing").await);
+    let server = api.serve().await;
+    let file = server.kubeconfig().display().to_string();
+    let run = move || {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = [WHY, &["--watch"]].concat();
+        let mut command = command(&file, &arguments, port, folder.path());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // Lines are cut where the terminal ends.
+        let mut text = String::new();
+        let told = lines.map_while(Result::ok).any(|line| {
+            text.extend(line.split_whitespace().flat_map(|word| [word, " "]));
+            text.contains("on attachment csi-c4, detach")
+        });
+        let kill = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        let code = child.wait().unwrap().code();
+        all_are_gone(folder.path());
+        (told, code, calls(folder.path()).len())
+    };
+    let (told, code, calls) = tokio::task::spawn_blocking(run).await.unwrap();
+    drop(server);
+    assert!(told, "no answer");
+    assert_eq!((code, calls), (Some(3), 1));
 }
