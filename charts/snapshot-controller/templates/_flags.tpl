@@ -33,6 +33,9 @@
 {{- if $it.port -}}
 {{- $pairs = append $pairs (list "http-endpoint" (printf ":%d" (int $it.port))) -}}
 {{- end -}}
+{{- with $it.why.endpoint.port -}}
+{{- $pairs = append $pairs (list "why-endpoint" (printf "localhost:%d" (int .))) -}}
+{{- end -}}
 {{- range $pairs -}}
 {{- $value := index . 1 -}}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}

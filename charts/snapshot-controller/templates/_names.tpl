@@ -68,6 +68,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (not .Values.port) .Values.test.image -}}
 {{- fail "test.image needs port: there would be nothing to ask; leave it empty" -}}
 {{- end -}}
+{{- if and .Values.port (eq (toString .Values.why.endpoint.port) (toString .Values.port)) -}}
+{{- fail (printf "why.endpoint.port: port has %v already; choose another port" .Values.port) -}}
+{{- end -}}
 {{- /* An upgrade goes on, with a warning: whoever may create one could stop it else. */}}
 {{- if and .Release.IsInstall (include "snapshot-controller.groupsForgotten" .) -}}
 {{- fail "the cluster has VolumeGroupSnapshots, which nobody would take or delete, nor their members: set features.groupSnapshots=true, or delete them with the controller that has made them" -}}

@@ -192,6 +192,7 @@ const CONTROLLER_ROWS: &[Row] = &[
     row(&["leaderElection.enabled=false"], &["replicas is more than 1: leaderElection.enabled must be true"]),
     row(&["port=null", "metrics.service=true"], &["metrics.service and metrics.serviceMonitor need port"]),
     row(&["port=null", "test.image=busybox:1"], &["test.image needs port"]),
+    row(&["why.endpoint.port=8080"], &["why.endpoint.port: port has 8080 already"]),
     row(&["retryCrdIntervalMax=30"], &["'/retryCrdIntervalMax'", "got number, want string"]),
     row(&["workerThreads=0"], &["'/workerThreads'", "minimum: got 0, want 1"]),
     row(&["image.digests.snapshot-controller=latest"], &["'/image/digests/snapshot-controller'", "does not match pattern"]),
