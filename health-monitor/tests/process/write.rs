@@ -156,7 +156,7 @@ async fn h_44_and_45_only_the_claim_of_the_volume_is_written() {
 
 #[tokio::test]
 async fn h_59_many_volumes_turn_unhealthy_at_once() {
-    const MANY: usize = 1_000;
+    const MANY: usize = 5_000;
     let stage = Stage::listing().await;
     for number in 0..MANY {
         let (name, key) = (format!("more{number}"), format!("ns/more{number}"));
