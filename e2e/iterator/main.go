@@ -1,5 +1,6 @@
 // iterate asks csi-snapshot-metadata for the ranges of a snapshot with upstream's own client library, which finds the
-// service by the cluster's objects and makes itself a token, and writes them as a list in JSON.
+// service by the cluster's objects and makes itself a token, and writes them as a list in JSON. With two devices it does
+// what Kubernetes' tests do instead: it copies these ranges, and fails unless both devices then have the same content.
 package main
 
 import (
@@ -20,9 +21,10 @@ func main() {
 	account := flag.String("account", "", "ServiceAccount")
 	most := flag.Int("max", 0, "most ranges in a message")
 	offset := flag.Int64("offset", 0, "first byte of interest")
+	source := flag.String("source", "", "device with the content of the snapshot")
+	target := flag.String("target", "", "device with the content of the earlier snapshot, or an empty one")
 	flag.Parse()
-	if err := iterate(*kubeconfig, iterator.Args{
-		Emitter:          &iterator.JSONEmitter{Writer: os.Stdout},
+	if err := iterate(*kubeconfig, *source, *target, iterator.Args{
 		Namespace:        *namespace,
 		SnapshotName:     *snapshot,
 		PrevSnapshotName: *previous,
@@ -36,7 +38,21 @@ func main() {
 	}
 }
 
-func iterate(kubeconfig string, args iterator.Args) error {
+func iterate(kubeconfig, source, target string, args iterator.Args) error {
+	args.Emitter = &iterator.JSONEmitter{Writer: os.Stdout}
+	if source != "" || target != "" {
+		from, err := os.Open(source)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		to, err := os.OpenFile(target, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		args.Emitter = &iterator.VerifierEmitter{SourceDevice: from, TargetDevice: to}
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err

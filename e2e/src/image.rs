@@ -134,6 +134,14 @@ pub fn program_with_tools(
     first: &[&str],
 ) -> Result<()> {
     let mut image = shell(busybox)?;
+    // busybox has both, but its losetup does not print the device, and its cp knows no sparse files.
+    for tool in ["losetup", "cp"] {
+        let path = process::output(Command::new("sh").args(["-c", &format!("command -v {tool}")]))?;
+        let at = format!("/usr/local/sbin/{tool}");
+        image
+            .layers
+            .push(with_libraries(&at, Path::new(path.trim()))?);
+    }
     image.layers.push(with_libraries("/program", program)?);
     let entrypoint = ["/program"].iter().chain(first);
     image.entrypoint = entrypoint.map(|&word| word.to_owned()).collect();

@@ -106,6 +106,11 @@ pub fn health_monitor() -> Result<PathBuf> {
     sidecar("csi-external-health-monitor-controller", "HEALTH_MONITOR")
 }
 
+/// The snapshot metadata service under test.
+pub fn snapshot_metadata() -> Result<PathBuf> {
+    sidecar("csi-snapshot-metadata", "SNAPSHOT_METADATA")
+}
+
 /// The snapshot-controller under test.
 pub fn snapshot_controller() -> Result<PathBuf> {
     sidecar("snapshot-controller", "SNAPSHOT_CONTROLLER")

@@ -58,6 +58,7 @@ fn ours(image: &str) -> Option<Result<PathBuf>> {
         "csi-provisioner" => Some(program::provisioner()),
         "csi-resizer" => Some(program::resizer()),
         "csi-snapshotter" => Some(program::snapshotter()),
+        "csi-snapshot-metadata" => Some(program::snapshot_metadata()),
         "snapshot-controller" => Some(program::snapshot_controller()),
         "csi-external-health-monitor-controller" => Some(program::health_monitor()),
         "csi-sidecars" => Some(program::all_in_one()),

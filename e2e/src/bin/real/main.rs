@@ -4,6 +4,7 @@
 //! `e2e/runtime/enclosed.sh real-node [NAME]` runs the scenarios whose name contains NAME.
 
 mod asked;
+mod blocks;
 mod chart;
 mod growth;
 mod helm;

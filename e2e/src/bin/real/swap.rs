@@ -1,16 +1,20 @@
 //! An image swap: upstream's own manifests of csi-driver-host-path with every sidecar, from the pinned Kubernetes, with
-//! this project's images under upstream's names. No field changes.
-//!
-//! Sidecars without an equivalent in this project are removed from the pod, and so are volumes that only they mount.
+//! this project's images under upstream's names. The driver gets the argument, and an account its namespace, that
+//! Kubernetes' tests give them for csi-snapshot-metadata; no other field changes.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
+use e2e::controller::{Controller, Route, SNAPSHOT_CONTROLLER};
+use e2e::node::Seat;
+use e2e::process::Process;
 use e2e::suite::{Scenario, Verdict, say};
 use e2e::{image, manifest, object, snapshots, stand_in, wait};
 use serde_json::{Value, json};
+
+use crate::blocks;
 
 /// Scenarios of this file.
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
@@ -18,25 +22,30 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
     run: upstreams_manifests_run_with_our_images,
 }];
 
-const DRIVER: &str = "hostpath.csi.k8s.io";
+pub(crate) const DRIVER: &str = "hostpath.csi.k8s.io";
 const PLUGIN: &str = "storage-csi/hostpath/hostpath/csi-hostpath-plugin.yaml";
-const MANIFESTS: [&str; 7] = [
+const MANIFESTS: [&str; 9] = [
+    "storage-csi/external-snapshot-metadata/cbt.storage.k8s.io_snapshotmetadataservices.yaml",
     "storage-csi/external-attacher/rbac.yaml",
     "storage-csi/external-provisioner/rbac.yaml",
     "storage-csi/external-resizer/rbac.yaml",
     "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
     "storage-csi/external-health-monitor/external-health-monitor-controller/rbac.yaml",
+    "storage-csi/external-snapshot-metadata/rbac.yaml",
+    "storage-csi/external-snapshot-metadata/backup-client-rbac.yaml",
     "storage-csi/hostpath/hostpath/csi-hostpath-driverinfo.yaml",
-    PLUGIN,
 ];
-const POD: &str = "/api/v1/namespaces/default/pods/csi-hostpathplugin-0";
+pub(crate) const POD: &str = "/api/v1/namespaces/default/pods/csi-hostpathplugin-0";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+pub(crate) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
-const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
+const SNAPSHOTS: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots";
 
 /// Time limit that suits slow machines; the driver's pod takes seconds.
-const LONG: Duration = Duration::from_secs(90);
+pub(crate) const LONG: Duration = Duration::from_secs(90);
+
+/// A container that fails says why in its status.
+pub(crate) const LAST_WORDS: &str = "FallbackToLogsOnError";
 
 /// Longer than its liveness probe takes to restart a container.
 const PROBED: Duration = Duration::from_secs(25);
@@ -47,12 +56,18 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     let mut created = Vec::new();
     for name in MANIFESTS {
         for mut object in manifest::read(cluster, name)? {
-            if text(&object, "/kind") == Some("StatefulSet") {
-                keep_ours(&mut object, cluster)?;
-            }
+            name_the_account(&mut object);
             created.push(manifest::create(&api, &object)?);
         }
     }
+    created.extend(blocks::announce(&api)?);
+    for mut object in manifest::read(cluster, PLUGIN)? {
+        if text(&object, "/kind") == Some("StatefulSet") {
+            load_ours(&mut object, cluster)?;
+        }
+        created.push(manifest::create(&api, &object)?);
+    }
+    let mut controller = snapshot_controller(cluster, &api)?;
     until_running(&api)
         .with_context(|| api.events("default", "csi-hostpathplugin-0"))
         .with_context(|| api.events("default", "csi-hostpathplugin"))?;
@@ -64,12 +79,14 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     let claim = api.get(&format!("{CLAIMS}/swap"))?;
     let volume = text(&claim, "/spec/volumeName").context("the claim is not bound")?;
     let volume = format!("{VOLUMES}/{volume}");
-    let stored = api.find(&volume)?;
-    let stored = stored.with_context(|| format!("{volume} does not exist"))?;
-    let handle = text(&stored, "/spec/csi/volumeHandle").context("a volume without handle")?;
-    take_a_snapshot(&api, handle)?;
+    let class = object::snapshot_class("swap", DRIVER, "Delete");
+    created.push(manifest::create(&api, &class)?);
+    take_snapshot(&api, "swap", "swap")?;
+    delete_snapshot(&api, "swap")?;
+    blocks::are_told(cluster, &api)?;
     api.delete(&format!("{CLAIMS}/swap"))?;
     api.until_gone(LONG, &volume)?;
+    controller.must_run()?;
     nothing_restarted(&api)?;
     api.delete("/apis/storage.k8s.io/v1/storageclasses/swap")?;
     // The pod is deleted first, while the sidecars still have their permissions.
@@ -80,60 +97,61 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     Ok(Verdict::Passed)
 }
 
-/// Loads this project's images under the manifest's names; removes containers without one.
-fn keep_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
+/// The binding for all namespaces leaves the account's namespace to whoever applies it.
+fn name_the_account(object: &mut Value) {
+    if text(object, "/kind") == Some("ClusterRoleBinding")
+        && let Some(subject) = object.pointer_mut("/subjects/0")
+        && let Some(subject) = subject.as_object_mut()
+    {
+        let namespace = subject.entry("namespace");
+        namespace.or_insert_with(|| json!("default"));
+    }
+}
+
+/// Loads this project's images under the manifest's names.
+fn load_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
     let pod = set.pointer_mut("/spec/template/spec");
     let pod = pod.context("a StatefulSet without pod")?;
-    let containers = array(pod, "containers")?;
-    let mut left_out = Vec::new();
-    for container in std::mem::take(containers) {
-        let name = text(&container, "/image").context("a container without image")?;
-        if stand_in::load(cluster, name)? {
-            say(&format!("    ours as  {name}"));
-            containers.push(container);
-        } else {
-            left_out.push(name.to_owned());
+    for container in array(pod, "containers")? {
+        let name = text(container, "/image").context("a container without image")?;
+        ensure!(stand_in::load(cluster, name)?, "{name}: none of ours");
+        say(&format!("    ours as  {name}"));
+        if stand_in::base(name) == "hostpathplugin" {
+            array(container, "args")?.push(json!("--enable-snapshot-metadata"));
         }
-    }
-    let used = json!(containers).to_string();
-    array(pod, "volumes")?.retain(|volume| {
-        let name = text(volume, "/name").unwrap_or_default();
-        used.contains(&format!("\"name\":\"{name}\""))
-    });
-    for name in left_out {
-        say(&format!("    left out {name}: there is none of ours"));
     }
     Ok(())
 }
 
-/// csi-snapshotter takes and deletes a snapshot. No manifest of a driver contains snapshot-controller, so the test
-/// creates the VolumeSnapshotContent as that would for a VolumeSnapshot, and releases it.
-fn take_a_snapshot(api: &Api, handle: &str) -> Result<()> {
-    let content = json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
-        "metadata": {"name": "swap"},
-        "spec": {
-            "driver": DRIVER, "deletionPolicy": "Delete", "source": {"volumeHandle": handle},
-            "volumeSnapshotClassName": "swap",
-            "volumeSnapshotRef": {"namespace": "default", "name": "swap", "uid": "0f8a2c1e-0000-4000-8000-000000000001"},
-        },
-    });
-    let class = json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
-        "metadata": {"name": "swap"}, "driver": DRIVER, "deletionPolicy": "Delete",
-    });
-    manifest::create(api, &class)?;
-    let path = format!("{CONTENTS}/swap");
-    api.create(CONTENTS, &content)?;
-    wait::until_true(LONG, "the snapshot is ready", || {
+/// No manifest of a driver contains snapshot-controller: a cluster has one.
+fn snapshot_controller(cluster: &Cluster, api: &Api) -> Result<Process> {
+    let seat = Seat::controller(cluster, "snapshots.swap")?;
+    let controller = Controller::install(cluster, SNAPSHOT_CONTROLLER, &seat)?;
+    let group = "snapshot.storage.k8s.io";
+    controller.until_permitted(api, group, "volumesnapshotcontents", "list")?;
+    controller.start("0", Route::Direct, &["-v=4"])
+}
+
+/// Takes a snapshot of a claim's volume, and waits until it is ready.
+pub(crate) fn take_snapshot(api: &Api, name: &str, claim: &str) -> Result<()> {
+    api.create(SNAPSHOTS, &object::snapshot_of(name, "swap", claim))?;
+    let path = format!("{SNAPSHOTS}/{name}");
+    wait::until_true(LONG, &format!("snapshot {name} is ready"), || {
         Ok(api.get(&path)?.pointer("/status/readyToUse") == Some(&json!(true)))
     })
-    .with_context(|| api.events("default", "swap"))?;
-    let gone = json!({"metadata": {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}});
-    api.merge(&path, &gone)?;
+    .with_context(|| api.events("default", name))
+}
+
+/// Deletes a snapshot, and waits until its content is gone, too.
+pub(crate) fn delete_snapshot(api: &Api, name: &str) -> Result<()> {
+    let path = format!("{SNAPSHOTS}/{name}");
+    let snapshot = api.get(&path)?;
+    let content = text(&snapshot, "/status/boundVolumeSnapshotContentName");
+    let content = content.with_context(|| format!("{path} has no content"))?;
     api.delete(&path)?;
     api.until_gone(LONG, &path)?;
-    manifest::delete(api, &class)
+    let contents = format!("{}/volumesnapshotcontents", snapshots::GROUP);
+    api.until_gone(LONG, &format!("{contents}/{content}"))
 }
 
 fn array<'a>(value: &'a mut Value, field: &str) -> Result<&'a mut Vec<Value>> {
@@ -168,20 +186,32 @@ fn run(api: &Api, name: &str, script: &str) -> Result<()> {
     {
         container.insert("image".to_owned(), json!(image::SHELL));
         container.insert("command".to_owned(), json!(["/bin/sh", "-c", script]));
+        container.insert("terminationMessagePolicy".to_owned(), json!(LAST_WORDS));
     }
+    until_succeeded(api, &pod).with_context(|| script.to_owned())
+}
+
+/// Creates a pod, waits for its end and deletes it; fails unless it succeeded.
+pub(crate) fn until_succeeded(api: &Api, pod: &Value) -> Result<()> {
+    until_ended(api, pod)?.map_or(Ok(()), |why| bail!("the pod failed: {why}"))
+}
+
+/// Creates a pod, waits for its end and deletes it. Returns why it failed, or nothing if it succeeded.
+pub(crate) fn until_ended(api: &Api, pod: &Value) -> Result<Option<String>> {
+    let name = text(pod, "/metadata/name").context("a pod without name")?;
     let path = format!("{PODS}/{name}");
-    api.create(PODS, &pod)?;
-    let phase = wait::until(LONG, &format!("pod {name} ends"), || {
+    api.create(PODS, pod)?;
+    let ended = wait::until(LONG, &format!("pod {name} ends"), || {
         let pod = api.get(&path)?;
         let phase = text(&pod, "/status/phase").unwrap_or_default();
-        Ok(["Succeeded", "Failed"]
-            .contains(&phase)
-            .then(|| phase.to_owned()))
+        Ok(["Succeeded", "Failed"].contains(&phase).then_some(pod))
     });
-    let phase = phase.with_context(|| api.events("default", name))?;
-    ensure!(phase == "Succeeded", "pod {name}: {phase}: {script}");
+    let ended = ended.with_context(|| api.events("default", name))?;
     api.delete(&path)?;
-    api.until_gone(LONG, &path)
+    api.until_gone(LONG, &path)?;
+    let said = ended.pointer("/status/containerStatuses/0/state/terminated");
+    let failed = text(&ended, "/status/phase") == Some("Failed");
+    Ok(failed.then(|| said.unwrap_or(&ended).to_string()))
 }
 
 /// Fails if a container ended on its own or by its liveness probe.
