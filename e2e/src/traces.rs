@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use sidecar_testkit::collector::{Collector, Received, attribute, hex};
+use sidecar_testkit::collector::{Collector, Received};
 use tempfile::NamedTempFile;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -101,12 +101,7 @@ impl Traces {
 }
 
 fn is_worth_keeping(span: &Received) -> bool {
-    !span.span.links.is_empty() || program(span) != API_SERVER
-}
-
-/// The program that made the span.
-pub fn program(span: &Received) -> String {
-    attribute(&span.resource, "service.name")
+    !span.span.links.is_empty() || span.program() != API_SERVER
 }
 
 /// The trace of an object: its UID without dashes.
@@ -118,13 +113,4 @@ pub fn trace_of(object: &Value) -> Result<String> {
 /// The span of this name in a trace.
 pub fn find<'s>(spans: &'s [Received], trace: &str, name: &str) -> Option<&'s Received> {
     { spans.iter() }.find(|one| one.span.name == name && one.trace() == trace)
-}
-
-/// Traces and spans that a span links to, sorted.
-pub fn links(span: &Received) -> Vec<(String, String)> {
-    let links = span.span.links.iter();
-    let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
-    let mut links: Vec<_> = links.collect();
-    links.sort();
-    links
 }

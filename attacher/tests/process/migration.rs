@@ -777,7 +777,7 @@ async fn o_21_an_attachment_of_an_in_tree_volume_is_in_the_claims_trace_too() {
     stage.api.insert(ebs(&name));
     let _attacher = trace::start(&stage, &collector);
     attach(&stage, "va", EBS, &name);
-    trace::until(&collector, "VolumeAttachment attach").await;
+    let attach = collector.until_named("VolumeAttachment attach").await;
     let root = TraceId::of(CLAIM);
     for span in ["VolumeAttachment attach", "attempt", PUBLISHED] {
         let found = collector.named(span);
@@ -787,7 +787,6 @@ async fn o_21_an_attachment_of_an_in_tree_volume_is_in_the_claims_trace_too() {
     for span in ["VolumeAttachment attach", PUBLISHED] {
         assert_eq!(collector.named(span)[0].attribute("csi.migrated"), "true");
     }
-    let attach = &collector.named("VolumeAttachment attach")[0];
     assert_eq!(attach.attribute("csi.driver.name"), EBS);
     assert_eq!(attach.parent(), root.root().to_string());
 }

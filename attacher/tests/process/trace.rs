@@ -3,7 +3,7 @@
 use sidecar::trace::TraceId;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
-use sidecar_testkit::collector::{Collector, hex};
+use sidecar_testkit::collector::Collector;
 use tonic::Code;
 
 use super::stage::{DRIVER, Running, Stage};
@@ -25,13 +25,6 @@ pub(crate) fn start(stage: &Stage, collector: &Collector) -> Running {
     stage.start_in(&flags, &environment)
 }
 
-/// Waits for a span with this name.
-pub(crate) async fn until(collector: &Collector, name: &str) {
-    collector
-        .until(name, |collector| !collector.named(name).is_empty())
-        .await;
-}
-
 /// The model API server creates all objects now.
 #[tokio::test]
 async fn o_15_an_attachment_right_after_its_volume_is_in_the_claims_trace() {
@@ -42,9 +35,8 @@ async fn o_15_an_attachment_right_after_its_volume_is_in_the_claims_trace() {
     let _attacher = start(&stage, &collector);
     let attachment = build::attachment("va1").by(DRIVER).on("node1").of(&volume);
     stage.api.insert(attachment.uid(UID));
-    until(&collector, "VolumeAttachment attach").await;
+    let attach = collector.until_named("VolumeAttachment attach").await;
     let claim = TraceId::of(CLAIM);
-    let attach = collector.named("VolumeAttachment attach")[0].clone();
     assert_eq!(attach.trace(), undashed(CLAIM));
     assert_eq!(attach.parent(), claim.root().to_string());
     assert!(attach.span.links.is_empty(), "{:?}", attach.span.links);
@@ -59,12 +51,9 @@ async fn o_15_an_attachment_right_after_its_volume_is_in_the_claims_trace() {
 
     // The detach links to the attach, wherever that is shown.
     stage.api.delete("volumeattachments", "va1");
-    until(&collector, "VolumeAttachment detach").await;
-    let detach = &collector.named("VolumeAttachment detach")[0];
+    let detach = collector.until_named("VolumeAttachment detach").await;
     assert_ne!(detach.trace(), attach.trace());
-    let links = detach.span.links.iter();
-    let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
-    assert_eq!(links.collect::<Vec<_>>(), [(attach.trace(), attach.id())]);
+    assert_eq!(detach.links(), [(attach.trace(), attach.id())]);
 }
 
 #[tokio::test]
@@ -92,15 +81,14 @@ async fn o_14_o_16_o_17_and_o_26_three_failures_an_attach_and_a_detach() {
     let attachment = build::attachment("va1").by(DRIVER).on("node1").of(&volume);
     stage.api.insert(attachment.uid(UID));
     stage.until_attached("va1").await;
-    until(&collector, "VolumeAttachment attach").await;
+    let attach = collector.until_named("VolumeAttachment attach").await;
 
-    let attach = &collector.named("VolumeAttachment attach")[0];
     assert_eq!(attach.trace(), undashed(UID));
     assert_eq!(attach.parent(), "");
     assert_eq!(attach.attribute("csi.driver.name"), DRIVER);
     assert_eq!(attach.attribute("k8s.node.name"), "node1");
     assert_eq!(attach.attribute("k8s.persistentvolume.name"), volume);
-    let links = attach.span.links.iter().map(|link| hex(&link.trace_id));
+    let links = attach.links().into_iter().map(|(trace, _)| trace);
     assert_eq!(links.collect::<Vec<_>>(), [undashed(CLAIM)]);
     let mut attempts = collector.named("attempt");
     attempts.retain(|one| one.parent() == attach.id());
@@ -118,11 +106,10 @@ async fn o_14_o_16_o_17_and_o_26_three_failures_an_attach_and_a_detach() {
 
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
-    until(&collector, "VolumeAttachment detach").await;
-    let detach = &collector.named("VolumeAttachment detach")[0];
+    let detach = collector.until_named("VolumeAttachment detach").await;
     assert_ne!(detach.trace(), attach.trace());
-    let mut links = detach.span.links.iter().map(|link| hex(&link.trace_id));
-    assert!(links.any(|trace| trace == attach.trace()));
+    let mut links = detach.links().into_iter();
+    assert!(links.any(|(trace, _)| trace == attach.trace()));
     for body in collector.bodies() {
         assert!(!body.windows(8).any(|bytes| bytes == b"planted-"));
     }

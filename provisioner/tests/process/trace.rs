@@ -3,7 +3,7 @@
 use serde_json::json;
 use sidecar::trace::TraceId;
 use sidecar_testkit::build::Object;
-use sidecar_testkit::collector::{Collector, hex};
+use sidecar_testkit::collector::Collector;
 
 use super::source::{cloning, restoring, snapshot, source};
 use super::stage::{DRIVER, READY, Running, Stage, claim, released, settle};
@@ -27,12 +27,6 @@ pub(crate) fn now() -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-pub(crate) async fn until(collector: &Collector, name: &str) {
-    collector
-        .until(name, |collector| !collector.named(name).is_empty())
-        .await;
-}
-
 #[tokio::test]
 async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
     let (stage, collector) = (Stage::new().await, Collector::start().await);
@@ -45,9 +39,9 @@ async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
     stage.api.insert(created);
     let volume = format!("pvc-{UID}");
     stage.until_volume(&volume).await;
-    until(&collector, "provision").await;
+    collector.until_named("provision").await;
     stage.bind("ns1/c1", &volume);
-    until(&collector, "PersistentVolumeClaim").await;
+    collector.until_named("PersistentVolumeClaim").await;
 
     let root = &collector.named("PersistentVolumeClaim")[0];
     assert_eq!((&*root.trace(), &*root.parent()), (TRACE, ""));
@@ -57,13 +51,11 @@ async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
     assert_eq!(root.attribute("csi.driver.name"), DRIVER);
     assert_eq!(root.attribute("csi.migrated"), "");
     // Row O-25.
-    let links: Vec<_> = root
-        .span
-        .links
-        .iter()
-        .map(|one| hex(&one.trace_id))
-        .collect();
-    assert_eq!(links, ["4bf92f3577b34da6a3ce929d0e0e4736"]);
+    let links = root.links().into_iter().map(|(trace, _)| trace);
+    assert_eq!(
+        links.collect::<Vec<_>>(),
+        ["4bf92f3577b34da6a3ce929d0e0e4736"]
+    );
     let [work, bind] = ["provision", "bind"].map(|name| {
         let found = collector.named(name);
         assert_eq!(found.len(), 1, "{name}");
@@ -107,12 +99,12 @@ async fn o_12_a_claim_that_goes_unbound_says_so() {
     stage
         .api
         .insert(claim.finalizer("kubernetes.io/pvc-protection"));
-    until(&collector, "attempt").await;
+    collector.until_named("attempt").await;
     stage.api.delete("persistentvolumeclaims", "ns1/c1");
     // The program sees the deletion before the claim is gone.
     settle().await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    until(&collector, "PersistentVolumeClaim").await;
+    collector.until_named("PersistentVolumeClaim").await;
     let root = &collector.named("PersistentVolumeClaim")[0];
     assert_eq!(root.error(), Some("deleted before bound"));
     assert_eq!(root.trace(), TRACE);
@@ -134,18 +126,19 @@ async fn o_20_a_clone_and_a_restored_volume_link_to_the_traces_of_their_sources(
         stage.api.insert(created);
         let volume = format!("pvc-{UID}");
         stage.until_volume(&volume).await;
-        until(&collector, "provision").await;
+        collector.until_named("provision").await;
         stage.bind("ns1/c1", &volume);
-        until(&collector, "PersistentVolumeClaim").await;
+        collector.until_named("PersistentVolumeClaim").await;
         let trace = TraceId::of(uid);
         let expected = (trace.to_string(), trace.root().to_string());
         for name in ["provision", "PersistentVolumeClaim"] {
             let found = &collector.named(name)[0];
             assert_eq!(found.trace(), TRACE, "{origin}");
-            let links = found.span.links.iter();
-            let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
-            let links: Vec<_> = links.collect();
-            assert_eq!(links, std::slice::from_ref(&expected), "{origin}: {name}");
+            assert_eq!(
+                found.links(),
+                std::slice::from_ref(&expected),
+                "{origin}: {name}"
+            );
         }
     }
 }
@@ -161,14 +154,10 @@ async fn o_17_a_deletion_is_a_trace_of_its_own() {
         .api
         .insert(volume.with("/spec/claimRef/uid", json!(UID)));
     stage.until_calls("DeleteVolume", 1).await;
-    until(&collector, "delete").await;
+    collector.until_named("delete").await;
     let delete = &collector.named("delete")[0];
-    let links: Vec<_> = delete
-        .span
-        .links
-        .iter()
-        .map(|one| hex(&one.trace_id))
-        .collect();
+    let links = delete.links().into_iter().map(|(trace, _)| trace);
+    let links: Vec<_> = links.collect();
     let own = "0b0c2a5e6c2d4f538a2e1f5f0e6f7a10";
     assert_eq!(links, [TRACE, own]);
     assert!(![TRACE, own].contains(&&*delete.trace()));

@@ -78,6 +78,20 @@ impl Received {
         attribute(&self.span.attributes, key)
     }
 
+    /// The program that made the span: `service.name` of its resource.
+    #[must_use]
+    pub fn program(&self) -> String {
+        attribute(&self.resource, "service.name")
+    }
+
+    /// The traces and spans that the span links to, in hexadecimal digits.
+    #[must_use]
+    pub fn links(&self) -> Vec<(String, String)> {
+        let links = self.span.links.iter();
+        let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
+        links.collect()
+    }
+
     /// The span's error message, if any.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
@@ -248,6 +262,17 @@ impl Collector {
         let mut spans = self.spans();
         spans.retain(|one| one.span.name == name);
         spans
+    }
+
+    /// Waits for a span with this name, and returns the first.
+    ///
+    /// # Panics
+    ///
+    /// If none comes.
+    pub async fn until_named(&self, name: &str) -> Received {
+        self.until(name, |collector| !collector.named(name).is_empty())
+            .await;
+        self.named(name).swap_remove(0)
     }
 
     /// The bodies of all exports.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sidecar::trace::TraceId;
-use sidecar_testkit::collector::{Collector, Received, hex};
+use sidecar_testkit::collector::{Collector, Received};
 use sidecar_testkit::process::Process;
 
 use super::groups::{self, CONTENTS, group, selected, until_content, until_group};
@@ -20,13 +20,6 @@ async fn start(stage: &Stage, collector: &Collector) -> Process {
     process
 }
 
-async fn until(collector: &Collector, name: &str) -> Received {
-    collector
-        .until(name, |collector| !collector.named(name).is_empty())
-        .await;
-    collector.named(name)[0].clone()
-}
-
 fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap()
 }
@@ -38,9 +31,7 @@ fn root(uid: &str) -> (String, String) {
 }
 
 fn links(span: &Received) -> Vec<(String, String)> {
-    let links = span.span.links.iter();
-    let links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
-    let mut links: Vec<_> = links.collect();
+    let mut links = span.links();
     links.sort();
     links
 }
@@ -54,7 +45,7 @@ async fn o_18_a_snapshot_is_one_trace_with_a_link_to_its_claim() {
     stage
         .take_when_there(&format!("snapcontent-{snapshot}"))
         .await;
-    let told = until(&collector, "VolumeSnapshot").await;
+    let told = collector.until_named("VolumeSnapshot").await;
     let claim = stage.api.object("persistentvolumeclaims", "ns/p1").unwrap();
     assert_eq!((told.trace(), told.id()), root(&snapshot));
     assert_eq!(told.parent(), "");
@@ -91,7 +82,7 @@ async fn o_18_a_group_of_three_is_one_trace_with_three_links() {
         });
     });
     until_group(&stage, |group| group["status"]["readyToUse"] == true).await;
-    let told = until(&collector, "VolumeGroupSnapshot").await;
+    let told = collector.until_named("VolumeGroupSnapshot").await;
     assert_eq!((told.trace(), told.id()), root(&group));
     assert_eq!(told.attribute("k8s.volumegroupsnapshot.name"), "v1");
     let members = stage.api.objects("volumesnapshots");

@@ -21,12 +21,10 @@ async fn start(stage: &Stage, collector: &Collector) -> Running {
 /// The span `cut`, and the call below it.
 async fn cut(collector: &Collector, method: &str) -> [Received; 2] {
     let call = format!("csi.v1.{method}");
-    for name in ["cut", &call] {
-        collector
-            .until(name, |collector| !collector.named(name).is_empty())
-            .await;
-    }
-    ["cut", &call].map(|name| collector.named(name)[0].clone())
+    [
+        collector.until_named("cut").await,
+        collector.until_named(&call).await,
+    ]
 }
 
 /// The snapshot-controller tells the root.

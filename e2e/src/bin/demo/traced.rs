@@ -3,7 +3,7 @@
 use anyhow::Result;
 use e2e::api::Api;
 use e2e::story::Story;
-use e2e::traces::{self, API_SERVER, Traces, find, program};
+use e2e::traces::{API_SERVER, Traces, find, trace_of};
 use sidecar_testkit::collector::{Received, tree};
 
 use crate::pods::Programs;
@@ -18,7 +18,7 @@ pub(crate) fn tell(
     member: &Member,
 ) -> Result<()> {
     let claim = api.get(&format!("{CLAIMS}/{}", member.claim))?;
-    let trace = traces::trace_of(&claim)?;
+    let trace = trace_of(&claim)?;
     let what = format!(
         "the collector has trace {trace} of claim {}: csi-provisioner's and csi-attacher's part, and what the API server links to it",
         member.claim
@@ -43,8 +43,8 @@ fn is_complete(spans: &[Received], trace: &str) -> bool {
         return false;
     };
     let of_server = |span: &Received| {
-        let mut links = traces::links(span).into_iter();
-        program(span) == API_SERVER && links.any(|(to, _)| to == trace)
+        let mut links = span.links().into_iter();
+        span.program() == API_SERVER && links.any(|(to, _)| to == trace)
     };
     attach.parent() == root.id() && spans.iter().any(of_server)
 }

@@ -8,8 +8,8 @@ use e2e::controller::{ATTACHER, Controller, Route};
 use e2e::process::Programs;
 use e2e::snapshots::{GROUPS, group_rules};
 use e2e::suite::Verdict;
-use e2e::traces::{Traces, find, links, program, trace_of};
-use e2e::{object, program as programs_of};
+use e2e::traces::{Traces, find, trace_of};
+use e2e::{object, program};
 use serde_json::{Value, json};
 use sidecar_testkit::collector::Received;
 
@@ -30,12 +30,12 @@ pub(super) fn over_programs(cluster: &Cluster) -> Result<Verdict> {
         return Ok(skipped);
     }
     for one in [
-        programs_of::provisioner()?,
-        programs_of::attacher()?,
-        programs_of::snapshotter()?,
-        programs_of::snapshot_controller()?,
+        program::provisioner()?,
+        program::attacher()?,
+        program::snapshotter()?,
+        program::snapshot_controller()?,
     ] {
-        if programs_of::is_foreign(&one)? {
+        if program::is_foreign(&one)? {
             return Ok(Verdict::Skipped("needs programs with traces".to_owned()));
         }
     }
@@ -118,7 +118,7 @@ impl Stage<'_> {
             .traces
             .until(SOON, &what, |spans| find(spans, &trace, name).cloned());
         let found = found.with_context(|| self.programs.tails())?;
-        let program = program(&found);
+        let program = found.program();
         ensure!(program == by, "{name} is by {program}");
         Ok(found)
     }
@@ -127,7 +127,8 @@ impl Stage<'_> {
     fn must_link(span: &Received, to: &[&Received]) -> Result<()> {
         let mut expected: Vec<_> = to.iter().map(|one| link_to(one)).collect();
         expected.sort();
-        let links = links(span);
+        let mut links = span.links();
+        links.sort();
         ensure!(
             links == expected,
             "{} links to {links:?}, not {expected:?}",

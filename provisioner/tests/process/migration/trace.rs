@@ -3,10 +3,10 @@
 use sidecar::trace::TraceId;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::Object;
-use sidecar_testkit::collector::{Collector, hex};
+use sidecar_testkit::collector::Collector;
 
 use super::super::stage::ANNOTATION;
-use super::super::trace::{TRACE, UID, now, start, until};
+use super::super::trace::{TRACE, UID, now, start};
 use super::volumes::ebs;
 use super::{EBS, MIGRATED, PLUGIN, Segments, answer, claim_for, on, with_class};
 
@@ -31,9 +31,9 @@ async fn o_21_a_claim_of_a_migrated_class_is_one_trace_that_says_so() {
         let volume = format!("pvc-{UID}");
         stage.until_volume(&volume).await;
         assert!(stage.volume(&volume)["spec"]["csi"].is_null());
-        until(&collector, "provision").await;
+        collector.until_named("provision").await;
         stage.bind("ns1/c1", &volume);
-        until(&collector, "PersistentVolumeClaim").await;
+        collector.until_named("PersistentVolumeClaim").await;
         for name in ["PersistentVolumeClaim", "provision", CREATE] {
             let found = collector.named(name);
             assert_eq!(found.len(), 1, "{name}");
@@ -56,11 +56,9 @@ async fn o_21_the_deletion_of_an_in_tree_volume_is_a_trace_that_says_so() {
     let _provisioner = start(&stage, &collector).await;
     let volume = ebs(&name).with("/spec/claimRef/uid", UID);
     stage.api.insert(volume);
-    until(&collector, "delete").await;
-    let delete = &collector.named("delete")[0];
+    let delete = collector.until_named("delete").await;
     assert_ne!(delete.trace(), TRACE);
     assert_eq!(delete.attribute("csi.migrated"), "true");
-    let links = delete.span.links.iter();
-    let links: Vec<_> = links.map(|link| hex(&link.trace_id)).collect();
-    assert!(links.iter().any(|trace| trace == TRACE), "{links:?}");
+    let links = delete.links();
+    assert!(links.iter().any(|(trace, _)| trace == TRACE), "{links:?}");
 }

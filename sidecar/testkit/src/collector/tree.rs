@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::{Received, attribute, hex};
+use super::Received;
 
 /// The lines of the trace with this id: each span below its parent, in order of their beginnings, with the time since
 /// the trace began, the span's duration, and the program where it changes.
@@ -49,7 +49,7 @@ impl Tree<'_> {
         if !self.told.insert(id.clone()) {
             return;
         }
-        let program = program(span);
+        let program = span.program();
         let is_first = program != above;
         let text = label(span, if is_first { NAMED } else { NUMBERED });
         let indent = 2 * depth;
@@ -60,12 +60,10 @@ impl Tree<'_> {
         };
         self.line(span, &format!("{:indent$}{text}{program_shown}", ""));
         for other in self.spans {
-            let links = other.span.links.iter();
-            let mut links = links.map(|link| (hex(&link.trace_id), hex(&link.span_id)));
-            let is_linked = links.any(|link| link == (span.trace(), id.clone()));
+            let is_linked = other.links().contains(&(span.trace(), id.clone()));
             if is_linked && other.trace() != span.trace() {
                 let (name, indent) = (label(other, NAMED), indent + 2);
-                let program = self::program(other);
+                let program = other.program();
                 self.line(other, &format!("{:indent$}<- {name}  [{program}]", ""));
             }
         }
@@ -80,10 +78,6 @@ impl Tree<'_> {
         let took = milliseconds(end.saturating_sub(start));
         self.lines.push(format!("{since:>9} {took:>9}  {text}"));
     }
-}
-
-fn program(span: &Received) -> String {
-    attribute(&span.resource, "service.name")
 }
 
 /// Attributes that tell spans of one name apart.

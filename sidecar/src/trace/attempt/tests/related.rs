@@ -1,7 +1,5 @@
 //! Links to the traces of other objects, and attributes that attempts find out.
 
-use sidecar_testkit::collector::{Received, hex};
-
 use super::super::super::asked::link;
 use super::*;
 
@@ -32,7 +30,7 @@ async fn o_20_o_21_the_source_is_linked_and_a_volume_of_an_in_tree_plugin_says_s
     let source = TraceId::of(SOURCE);
     for name in ["provision", "PersistentVolumeClaim"] {
         let found = collector.named(name);
-        let links = links(&found[0]);
+        let links = found[0].links();
         assert_eq!(links, [(source.to_string(), source.root().to_string())]);
         assert_eq!(found[0].attribute("csi.migrated"), "true", "{name}");
     }
@@ -67,7 +65,7 @@ async fn o_18_what_an_object_is_related_to_after_an_attempt_is_linked() {
         let member = TraceId::of(uid);
         (member.to_string(), member.root().to_string())
     });
-    assert_eq!(links(root), expected);
+    assert_eq!(root.links(), expected);
 }
 
 #[tokio::test]
@@ -99,7 +97,7 @@ async fn o_15_what_is_shown_in_a_claims_trace_is_below_its_root_and_sampled_with
     assert_eq!(attach_span.parent(), claim.root().to_string());
     assert_ne!(attach_span.id(), claim.root().to_string());
     assert_ne!(detach.trace(), trace);
-    assert_eq!(links(&detach), [(trace, attach_span.id())]);
+    assert_eq!(detach.links(), [(trace, attach_span.id())]);
     let (traces, _exporter) = sampled(&collector, "0.5");
     for object in 0..200 {
         let home = format!("claim-{object}");
@@ -113,12 +111,4 @@ async fn o_15_what_is_shown_in_a_claims_trace_is_below_its_root_and_sampled_with
         });
         assert_eq!(taken[0], taken[1], "{home}");
     }
-}
-
-/// Traces and spans that a span links to.
-fn links(span: &Received) -> Vec<(String, String)> {
-    let links = span.span.links.iter();
-    links
-        .map(|link| (hex(&link.trace_id), hex(&link.span_id)))
-        .collect()
 }

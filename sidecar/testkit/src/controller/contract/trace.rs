@@ -156,7 +156,7 @@ pub async fn on(program: &'static Program) {
     for one in &spans {
         assert_eq!(attribute(&one.resource, "service.instance.id"), "pod-1");
         assert_eq!(attribute(&one.resource, "deployment"), "test");
-        assert!(!attribute(&one.resource, "service.name").is_empty());
+        assert!(!one.program().is_empty());
         assert!(!one.scope.is_empty());
     }
     for headers in collector.headers() {
