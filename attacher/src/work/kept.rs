@@ -15,7 +15,7 @@ use crate::model::{List, Pairs, Text, Volume, VolumeSpec};
 pub struct KeptVolume {
     /// Sixteen bytes instead of a string.
     uid: Option<Uuid>,
-    /// Takes no room: without it, padding would.
+    /// Fits into bytes that would be padding otherwise.
     created: u32,
     deleting: bool,
     handle: Text,

@@ -5,8 +5,8 @@ use http::HeaderValue;
 /// Parameters of a media type that ask for an API object, a table or a stream instead of text.
 const STRUCTURED: [&str; 5] = ["as", "g", "v", "sv", "stream"];
 
-/// Whether the client accepts `text/plain`, by the rules of Kubernetes' components, but whatever its case: a client that names no type does,
-/// and weights (`q`) do not count.
+/// Whether the client accepts `text/plain`, by the rules of Kubernetes' components: a client that names no type does, and
+/// weights (`q`) do not count. Unlike there, the case of a type does not matter.
 pub(super) fn takes_text(accept: Option<&HeaderValue>) -> bool {
     let Some(accept) = accept else { return true };
     let accept = String::from_utf8_lossy(accept.as_bytes());

@@ -31,7 +31,7 @@ pub struct Subject {
     pub attributes: Vec<KeyValue>,
     /// The UID of the object in whose trace this object is shown, below its root; `None` for a trace of its own. Parts
     /// of a trace always belong to the object that the trace is named after.
-    pub home: Option<Text>,
+    pub shown_in: Option<Text>,
     /// UIDs of objects with related traces.
     pub links: Vec<Text>,
     /// The object's annotation [`TRACEPARENT`](Self::TRACEPARENT).
@@ -76,7 +76,7 @@ impl Subject {
             waited: None,
             open: false,
             attributes: Vec::new(),
-            home: None,
+            shown_in: None,
             links: Vec::new(),
             annotation: None,
         }
@@ -106,17 +106,19 @@ impl Subject {
 
     /// Shows the object in the trace of the object with this UID, if there is one.
     #[must_use]
-    pub fn shown_in(self, home: Option<&str>) -> Self {
-        let home = home.map(Text::from);
-        Self { home, ..self }
+    pub fn shown_in(self, object: Option<&str>) -> Self {
+        Self {
+            shown_in: object.map(Text::from),
+            ..self
+        }
     }
 
     /// The object's own span, and its trace, whose id also decides on sampling.
     pub(super) fn object(&self) -> (TraceId, SpanId) {
-        match &self.home {
+        match &self.shown_in {
             None => root_of(&self.uid),
-            Some(home) => {
-                let trace = TraceId::of(home);
+            Some(object) => {
+                let trace = TraceId::of(object);
                 (trace, trace.span(&self.uid))
             }
         }
@@ -210,7 +212,7 @@ impl Place {
             }
             Goal::Part => (object, Some(object.span(subject.work)), Some(span)),
             Goal::Root => {
-                let root = subject.home.is_some().then(|| object.root());
+                let root = subject.shown_in.is_some().then(|| object.root());
                 (object, Some(span), root)
             }
         };
