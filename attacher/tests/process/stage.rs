@@ -37,6 +37,7 @@ pub(crate) static PROGRAM: Program = Program {
             attachment.unwrap_or_default()["status"]["attached"] == true
         },
         effect: Effect::Call("ControllerPublishVolume"),
+        subject: "attachments/va",
     },
     permissions: &[
         (

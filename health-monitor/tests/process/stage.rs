@@ -49,6 +49,7 @@ pub(crate) static PROGRAM: Program = Program {
             health["healthConditions"].is_null() && !health["lastTransitionTime"].is_null()
         },
         effect: Effect::Call(GET),
+        subject: "claims/ns/many",
     },
     permissions: &[
         ("", "persistentvolumes", "list,watch"),

@@ -41,6 +41,7 @@ pub(crate) static PROGRAM: Program = Program {
         ask: |stage, number| provision(stage, number),
         is_done: |stage, number| is_provisioned(stage, number),
         effect: Effect::Call("CreateVolume"),
+        subject: "claims/ns1/new",
     },
     permissions: &[],
     withheld: ("", "", ""),

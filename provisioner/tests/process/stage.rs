@@ -59,6 +59,7 @@ pub(crate) static PROGRAM: Program = Program {
             stage.api.object("persistentvolumes", &name).is_some()
         },
         effect: Effect::Call("CreateVolume"),
+        subject: "claims/ns1/many-",
     },
     permissions: &[
         (

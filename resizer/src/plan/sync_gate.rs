@@ -59,6 +59,13 @@ impl SyncGates {
         }
     }
 
+    /// Whether tasks of this kind wait for lists.
+    #[must_use]
+    pub fn is_closed(&self, kind: Kind) -> bool {
+        let mut closed = self.kinds.iter();
+        closed.any(|(of, gate)| *of == kind && matches!(gate, Gate::Closed(_)))
+    }
+
     /// Opens the gate of this kind. Returns the tasks that have arrived early.
     pub fn open(&mut self, kind: Kind) -> HashSet<Task> {
         let gate = self.kinds.iter_mut().find(|(of, _)| *of == kind);

@@ -51,6 +51,7 @@ pub(crate) static PROGRAM: Program = Program {
                 && claim["status"]["conditions"].is_null()
         },
         effect: Effect::Call(EXPAND),
+        subject: "claims/ns/many",
     },
     permissions: &[
         ("", "persistentvolumes", "get,list,watch,patch"),

@@ -118,6 +118,7 @@ fn state(
 
 fn queue(work: &WorkAnswer, has_begun: bool, now: Now) -> Value {
     let waits = !work.waits_for.is_empty();
+    let has_begun = has_begun && !work.awaits_lists;
     let (state, until) = state(work.key_state, (waits, work.later), has_begun, now);
     let mut json = json!({
         "name": work.queue,

@@ -97,6 +97,8 @@ pub struct Work<K> {
     pub waits_for: Vec<Object>,
     /// How long the driver's refusal still keeps it from being repeated.
     pub later: Option<Duration>,
+    /// Work of this kind waits for lists to be complete; the controller's other work may have begun.
+    pub awaits_lists: bool,
     /// Further facts of this controller.
     pub facts: Map<String, Value>,
 }
@@ -111,6 +113,7 @@ impl<K> Work<K> {
             because: because.into(),
             waits_for: Vec::new(),
             later: None,
+            awaits_lists: false,
             facts: Map::new(),
         }
     }
@@ -174,6 +177,8 @@ pub struct WorkAnswer {
     pub waits_for: Vec<Object>,
     /// As in [`Work`].
     pub later: Option<Duration>,
+    /// As in [`Work`].
+    pub awaits_lists: bool,
     /// As in [`Work`].
     pub facts: Map<String, Value>,
     /// Name of the queue.

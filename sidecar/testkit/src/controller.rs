@@ -86,6 +86,8 @@ pub struct Work {
     pub is_done: fn(&Stage, usize) -> bool,
     /// The one call or request that the program makes for a piece.
     pub effect: Effect,
+    /// Path of a piece's object below `/why/`, without the number at its end.
+    pub subject: &'static str,
 }
 
 /// The externally visible step of a piece of work.

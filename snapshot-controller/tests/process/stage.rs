@@ -39,6 +39,7 @@ pub(crate) static PROGRAM: Program = Program {
             { stage.api.object("volumesnapshotcontents", &content) }.is_some()
         },
         effect: Effect::Request("POST", "*/volumesnapshotcontents"),
+        subject: "snapshots/ns/s",
     },
     permissions: &[
         (GROUP, "volumesnapshots", "get,list,watch,patch"),

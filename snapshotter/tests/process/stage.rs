@@ -60,6 +60,7 @@ pub(crate) static PROGRAM: Program = Program {
         },
         is_done: |stage, number| is_ready(&stage.api, &format!("snapcontent-{number}")),
         effect: Effect::Call(CREATE),
+        subject: "snapshotcontents/snapcontent-",
     },
     permissions: &[
         (

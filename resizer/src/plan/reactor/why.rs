@@ -81,9 +81,11 @@ impl Resizer {
         let waits: Vec<_> = self.in_flight.awaited(&task).iter().map(awaited).collect();
         let later = self.in_flight.refused_for(&task, now.instant);
         let in_use = self.in_flight.in_use(&task.claim);
+        let awaits_lists = self.gates.is_closed(task.kind);
         let what = task.kind.name();
         Work {
             later,
+            awaits_lists,
             ..Work::new(0, task, what, because)
         }
         .waiting_for(waits)

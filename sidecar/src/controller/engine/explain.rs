@@ -52,6 +52,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             because: work.because,
             waits_for: work.waits_for,
             later: work.later,
+            awaits_lists: work.awaits_lists,
             facts: work.facts,
             next: next.map(|request| request.name()),
             ..told
@@ -72,6 +73,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             because: String::new(),
             waits_for: Vec::new(),
             later: None,
+            awaits_lists: false,
             facts: serde_json::Map::new(),
             queue: queue
                 .map(|queue| queue.name().to_owned())

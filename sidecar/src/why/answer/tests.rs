@@ -52,6 +52,7 @@ fn work(key_state: Option<KeyState>) -> WorkAnswer {
         because: "wanted, and not attached".to_owned(),
         waits_for: Vec::new(),
         later: None,
+        awaits_lists: false,
         facts: Map::new(),
         queue: "csi-attacher-va".to_owned(),
         key_state,
@@ -125,6 +126,11 @@ fn w_3_to_7_states_and_until_when() {
         let answer = answer(work(stage.map(key_state)), false, now);
         assert_eq!(answer["queue"]["state"], state, "{stage:?}");
     }
+    let held = WorkAnswer {
+        awaits_lists: true,
+        ..work(None)
+    };
+    assert_eq!(answer(held, true, now)["queue"]["state"], "unsynced");
 }
 
 #[test]

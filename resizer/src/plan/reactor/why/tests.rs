@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidecar::controller::reactor::Now;
+use sidecar::controller::reactor::{Now, Reactor as _};
 
 use super::*;
 use crate::model::{AttributesClass, Claim, Volume};
+use crate::plan::reactor::Change;
 use crate::plan::{Driver, Informers, Settings};
 use crate::testing::{NOW, claim, driver, pre_resize, pv, size};
 
@@ -83,6 +84,30 @@ fn a_task_that_was_not_refused_has_no_later_time() {
     assert_eq!(told.work[0].later, None::<Duration>);
     assert_eq!(told.work[0].facts["inUse"], false);
     assert_eq!(told.work[0].because, "requests more than its capacity");
+}
+
+#[test]
+fn w_11_only_the_work_whose_lists_are_not_complete_has_not_begun() {
+    let both = ClaimDetail {
+        request: Some(size("2Gi")),
+        class: "gold".into(),
+        ..claim()
+    };
+    let known = Known { claim: Some(both) };
+    let mut resizer = resizer();
+    let awaits = |resizer: &Resizer| {
+        let claim = Object::of(Of::Claim, "ns/c1");
+        let told = resizer.explain(&claim, &known, now()).unwrap();
+        let works = told.work.into_iter();
+        let works = works.map(|work| (work.what, work.awaits_lists));
+        works.collect::<Vec<_>>()
+    };
+    assert_eq!(awaits(&resizer), [("expand", true), ("modify", true)]);
+    // Pods may not be listed, and modification needs none.
+    let _first = resizer.observe(Change::Listed(Kind::Modify), &known);
+    assert_eq!(awaits(&resizer), [("expand", true), ("modify", false)]);
+    let _later = resizer.observe(Change::Listed(Kind::Expand), &known);
+    assert_eq!(awaits(&resizer), [("expand", false), ("modify", false)]);
 }
 
 #[test]

@@ -125,12 +125,10 @@ pub async fn unanswered(program: &'static Program) {
 pub async fn unlisted(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let (group, resource, _) = program.permissions[0];
-    let rules = program.permissions.iter().map(|rule| {
-        let verbs = rule.2.split(',');
-        let kept = verbs.filter(|verb| rule.1 != resource || !["list", "watch"].contains(verb));
-        Allow::new(rule.0, rule.1, &kept.collect::<Vec<_>>().join(","))
-    });
-    stage.api.allow_only(rules.chain([LEASES.allowed()]));
+    let rules = without(program, (group, resource, "list,watch"));
+    stage
+        .api
+        .allow_only(rules.into_iter().chain([LEASES.allowed()]));
     let mut watched = Watched::start(&stage);
     if !program.has_driver() {
         // It checks for its definitions before anything else, and exits without them.

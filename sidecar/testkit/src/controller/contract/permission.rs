@@ -15,9 +15,12 @@ macro_rules! contract_of_permissions {
     };
 }
 
-/// The program's rules without one verb of a resource.
+/// The program's rules without these verbs of a resource, separated by commas.
 pub(super) fn without(program: &'static Program, withheld: (&str, &str, &str)) -> Vec<Allow> {
-    let kept = |group: &str, resource: &str, verb: &str| (group, resource, verb) != withheld;
+    let kept = |group: &str, resource: &str, verb: &str| {
+        (group, resource) != (withheld.0, withheld.1)
+            || !withheld.2.split(',').any(|one| one == verb)
+    };
     let rules = program.permissions.iter().map(|(group, resource, verbs)| {
         let verbs = verbs.split(',').filter(|verb| kept(group, resource, verb));
         Allow::new(group, resource, &verbs.collect::<Vec<_>>().join(","))

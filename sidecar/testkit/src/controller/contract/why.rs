@@ -47,6 +47,11 @@ macro_rules! contract_of_answers {
             $crate::controller::contract::why::missing(&$program).await;
         }
 
+        #[tokio::test]
+        async fn w_11_a_list_that_may_not_be_read_is_named_with_the_permission() {
+            $crate::controller::contract::why::unlisted(&$program).await;
+        }
+
         $crate::contract_of_limits_of_answers!($program);
     };
 }
@@ -258,23 +263,57 @@ pub async fn standby(program: &'static Program) {
     assert_eq!(answering.ask("volumes/v0").await.0, 200);
 }
 
+/// Whether a controller lacks these verbs of a resource, separated by commas.
+fn lacks(controller: &Value, (group, resource, verbs): (&str, &str, &str)) -> bool {
+    let verbs = verbs.replace(',', "\", \"");
+    let rule =
+        format!("{{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"{verbs}\"]}}");
+    let mut missing = controller["missing"].as_array().into_iter().flatten();
+    missing.any(|text| text.as_str().is_some_and(|text| text.contains(&rule)))
+}
+
 /// A required permission is missing.
 pub async fn missing(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.api.allow_only(without(program, program.withheld));
     let answering = Answering::start(&stage, &[]).await;
-    let (group, resource, verb) = program.withheld;
-    let rule =
-        format!("{{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"{verb}\"]}}");
     let names = |list: &Value| {
-        let missing = controllers(list)
-            .iter()
-            .flat_map(|one| one["missing"].as_array());
-        missing
-            .flatten()
-            .any(|text| text.as_str().is_some_and(|text| text.contains(&rule)))
+        let mut controllers = controllers(list).iter();
+        controllers.any(|one| lacks(one, program.withheld))
     };
     answering.until("", names).await;
+}
+
+/// The last kind that the program lists may be neither listed nor watched, so that work does not begin.
+pub async fn unlisted(program: &'static Program) {
+    const LIST: &str = "list,watch";
+    let stage = Stage::prepared(program, 1).await;
+    let mut listed = program.permissions.iter().rev();
+    let listed = listed.find(|(_, _, verbs)| verbs.split(',').any(|verb| verb == "list"));
+    let (group, kind, _) = *listed.expect("it lists something");
+    stage.api.allow_only(without(program, (group, kind, LIST)));
+    let answering = Answering::start(&stage, &[]).await;
+    stage.ask(0);
+    let path = format!("{}0", program.work.subject);
+    let waits = |answer: &Value| {
+        let first = &answer["answers"][0];
+        let lists = first["synced"].as_object();
+        let is_alone =
+            lists.is_some_and(|lists| lists.iter().all(|(of, is)| (of == kind) == (*is == false)));
+        first["queue"]["state"] == "unsynced"
+            && first["synced"][kind] == false
+            && is_alone
+            && lacks(first, (group, kind, LIST))
+    };
+    answering.until(&path, waits).await;
+    stage.api.allow_only(without(program, ("", "", "")));
+    let begins = |answer: &Value| {
+        let first = &answer["answers"][0];
+        let state = first["queue"]["state"].as_str();
+        state.is_some_and(|state| state != "unsynced") && first["synced"][kind] == true
+    };
+    answering.until(&path, begins).await;
+    stage.until_done(0).await;
 }
 
 /// The driver goes away and comes back.
