@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,11 +12,47 @@ use crate::why::{Ended, Explained, Explainer, Explanation, Kind, Object, Work, W
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
+/// What notes and answers cost, counted and not timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    /// Copies of the reactor.
+    copies: u32,
+    /// Objects whose work the reactor explained.
+    explained: u32,
+    /// Keys whose object it named.
+    objects: u32,
+    /// Requests that were named.
+    names: u32,
+    /// Failures that became texts.
+    texts: u32,
+}
+
+thread_local! {
+    /// Each test runs on one thread.
+    static COST: Cell<Cost> = Cell::default();
+}
+
+fn costs(add: impl FnOnce(&mut Cost)) {
+    let mut cost = COST.get();
+    add(&mut cost);
+    COST.set(cost);
+}
+
 /// Counts down: an attempt on a key makes as many requests as its number; multiples of ten fail.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Countdown {
     begun: u32,
     ended: Vec<u32>,
+}
+
+impl Clone for Countdown {
+    fn clone(&self) -> Self {
+        costs(|cost| cost.copies += 1);
+        Self {
+            begun: self.begun,
+            ended: self.ended.clone(),
+        }
+    }
 }
 
 struct Attempt {
@@ -52,6 +89,7 @@ impl Ask for u32 {
     }
 
     fn name(&self) -> String {
+        costs(|cost| cost.names += 1);
         format!("Count {self}")
     }
 
@@ -257,16 +295,19 @@ async fn what_runs_makes_no_further_request_once_nobody_serves() {
 
 impl Explained for Countdown {
     fn explain(&self, object: &Object, _informers: &(), _now: Now) -> Option<Explanation<u32>> {
+        costs(|cost| cost.explained += 1);
         let key = object.name.parse().ok()?;
         let work = Work::new(0, key, "count", "it was asked for");
         Some(Explanation::known("uid", None).with(work))
     }
 
     fn object(&self, key: &u32, _informers: &()) -> Object {
+        costs(|cost| cost.objects += 1);
         Object::of(Kind::Volume, &key.to_string())
     }
 
     fn text(failure: &&'static str) -> String {
+        costs(|cost| cost.texts += 1);
         (*failure).to_owned()
     }
 }
@@ -324,4 +365,56 @@ async fn w_4_w_5_w_14_an_engine_says_what_runs_what_failed_and_what_comes_next()
     drop(engine);
     let object = Object::of(Kind::Volume, "10");
     assert_eq!(explainer.about(&object), Err(Ended));
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_16_nobody_asks_and_attempts_alone_are_noted_with_the_flag_and_nothing_without() {
+    let noted = Cost {
+        names: 10,
+        texts: 1,
+        ..Cost::default()
+    };
+    for (flag, expected) in [(false, Cost::default()), (true, noted)] {
+        let engine = engine(1);
+        let explainer = flag.then(|| engine.explained());
+        let serving = tokio::spawn({
+            let engine = Arc::clone(&engine);
+            async move { engine.serve().await }
+        });
+        COST.set(Cost::default());
+        engine.observe(10);
+        sleep(Duration::from_millis(900)).await;
+        assert_eq!(ended(&engine), [10]);
+        assert_eq!(COST.take(), expected, "with the flag: {flag}");
+        engine.shut_down();
+        serving.await.unwrap();
+        drop(explainer);
+    }
+}
+
+#[test]
+fn w_16_an_answer_does_the_same_work_beside_many_keys_as_beside_few() {
+    let one = Cost {
+        copies: 1,
+        explained: 1,
+        objects: 1,
+        names: 1,
+        texts: 0,
+    };
+    let list = Cost {
+        objects: 100,
+        ..Cost::default()
+    };
+    for keys in [200, 20_000] {
+        let engine = engine(1);
+        let explainer = engine.explained();
+        for key in 1..=keys {
+            engine.observe(key);
+        }
+        COST.set(Cost::default());
+        assert_eq!(about(&*explainer, 7).next.as_deref(), Some("Count 7"));
+        assert_eq!(COST.take(), one, "beside {keys} keys");
+        assert_eq!(explainer.busy(100).unwrap().rows.len(), 100);
+        assert_eq!(COST.take(), list, "of {keys} keys");
+    }
 }
