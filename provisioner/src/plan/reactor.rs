@@ -15,6 +15,7 @@
 //! | `notice` | log lines, events and metrics |
 //! | `why` | what `--why-endpoint` says about one object |
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
@@ -177,7 +178,9 @@ type Wakes = Due<Key, Notice>;
 pub struct Provisioner {
     settings: Settings,
     in_flight: InFlightState<PinnedRequest>,
-    topology: TopologyIndex,
+    /// Shared with the copies on which previews decide. None of them exists while a node changes, so that a change
+    /// copies nothing.
+    topology: Arc<TopologyIndex>,
     attached: Attached,
     ownership_races: OwnershipRaces,
     node: Option<Pairs>,
@@ -196,7 +199,7 @@ impl Provisioner {
         Self {
             settings: setup.settings,
             in_flight: InFlightState::new(setup.retention),
-            topology: setup.topology,
+            topology: Arc::new(setup.topology),
             attached: Attached::default(),
             ownership_races: OwnershipRaces::default(),
             node: setup.node,

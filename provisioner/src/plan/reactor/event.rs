@@ -1,5 +1,7 @@
 //! The effect of changes: which keys they requeue.
 
+use std::sync::Arc;
+
 use sidecar::controller::reactor::Wake;
 use sidecar::queue::{Group, Place};
 
@@ -133,7 +135,7 @@ impl Provisioner {
             return;
         }
         let labels = new.map(|new| new.labels.clone());
-        let moved = self.topology.set_labels(name, labels);
+        let moved = Arc::make_mut(&mut self.topology).set_labels(name, labels);
         segments_moved(moved, due);
         if new.is_some() {
             self.triggered(&RequeueTrigger::Node(name.clone()), due);
@@ -155,7 +157,7 @@ impl Provisioner {
             None => Entry::NoCsiNode,
         };
         let cures = matches!(entry, Entry::Keys(_)) && *self.topology.driver(name) != entry;
-        let moved = self.topology.set_driver(name, entry);
+        let moved = Arc::make_mut(&mut self.topology).set_driver(name, entry);
         segments_moved(moved, due);
         if cures {
             self.triggered(&RequeueTrigger::CsiNode(name.clone()), due);

@@ -87,7 +87,7 @@ impl Provisioner {
             return true;
         };
         let topology = self.settings.gates.topology && driver.abilities.topology;
-        let topology = topology.then_some(&self.topology);
+        let topology = topology.then_some(&*self.topology);
         fits(claim, &class, own, &self.settings, topology)
     }
 

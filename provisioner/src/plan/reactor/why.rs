@@ -15,7 +15,6 @@ use crate::plan::journal::Journal;
 use crate::plan::outcome::RequeueTrigger;
 use crate::plan::ownership::OwnershipRaces;
 use crate::plan::request::PinnedRequest;
-use crate::plan::topology::TopologyIndex;
 use crate::plan::{Driver, delete, protection};
 
 impl Explained for Provisioner {
@@ -46,20 +45,16 @@ impl Explained for Provisioner {
     }
 
     fn fork(&self, key: &Key, informers: Informed<'_>) -> Self {
-        let (mut topology, mut attached) = (TopologyIndex::default(), Attached::default());
-        let mut races = OwnershipRaces::default();
+        let (mut races, mut attached) = (OwnershipRaces::default(), Attached::default());
         match key {
-            Key::Claim(claim) => {
-                topology = self.topology.clone();
-                races = self.ownership_races.of(claim);
-            }
+            Key::Claim(claim) => races = self.ownership_races.of(claim),
             Key::Volume(name) => attached = self.attached.of(name),
             Key::Source(_) => {}
         }
         Self {
             settings: self.settings.clone(),
             in_flight: self.remembered_of(key, informers),
-            topology,
+            topology: Arc::clone(&self.topology),
             attached,
             ownership_races: races,
             node: self.node.clone(),

@@ -7,11 +7,11 @@ use sidecar::controller::request::Ask as _;
 use sidecar::why::preview;
 
 use super::*;
-use crate::model::{Class, FinalizerDue, Grant, VolumeDetail};
+use crate::model::{Class, FinalizerDue, Grant, Node, VolumeDetail};
 use crate::plan::in_flight::Outcome;
 use crate::plan::journal::{Journal, Owner};
 use crate::plan::ownership::Pace;
-use crate::plan::reactor::Setup;
+use crate::plan::reactor::{Change, Setup};
 use crate::plan::settings::Protection;
 use crate::plan::topology::TopologyIndex;
 use crate::plan::{Informers, Settings};
@@ -321,6 +321,38 @@ fn w_74_a_copy_has_no_requests_of_other_claims() {
     );
     assert_eq!(names(&claim(2)), ["ns1/c3"]);
     assert_eq!(names(&Key::Volume("pv1".into())), [""; 0]);
+}
+
+#[test]
+fn w_16_a_copy_shares_the_topology_and_a_node_changes_without_a_copy() {
+    let mut provisioner = provisioner(None);
+    let moved_to = |zone: &str, provisioner: &mut Provisioner| {
+        let node = Node {
+            labels: [("zone", zone)].into_iter().collect(),
+        };
+        let change = Change::Node {
+            name: "n1".into(),
+            old: None,
+            new: Some(&node),
+        };
+        let _due = provisioner.observe(change, &known());
+        let labels = provisioner.topology().labels("n1").unwrap();
+        assert_eq!(labels.get("zone"), Some(zone));
+    };
+    moved_to("a", &mut provisioner);
+    let key = Key::Claim(ClaimKey::of(&claim()));
+    let copy = provisioner.fork(&key, &known());
+    assert!(Arc::ptr_eq(&copy.topology, &provisioner.topology));
+    drop(copy);
+    assert!(preview(&provisioner, &key, &known(), now()).is_some());
+    let before = Arc::as_ptr(&provisioner.topology);
+    moved_to("b", &mut provisioner);
+    assert_eq!(Arc::as_ptr(&provisioner.topology), before);
+    // A copy that is kept stays as it was.
+    let copy = provisioner.fork(&key, &known());
+    moved_to("c", &mut provisioner);
+    let labels = copy.topology().labels("n1").unwrap();
+    assert_eq!(labels.get("zone"), Some("b"));
 }
 
 #[test]
