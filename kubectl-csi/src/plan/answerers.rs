@@ -2,9 +2,10 @@
 //!
 //! Whoever may create a pod can give it the annotation, and answer anything. So a pod is asked only if a Lease of the
 //! driver's elections names it in the Lease's namespace. Where such a holder is gone, or the driver has no Lease at all,
-//! a pod that names the driver is asked, in the Lease's namespace or in that of the driver's DaemonSet.
+//! a pod that names the driver is asked, in the Lease's namespace or in that of the driver's DaemonSet. Where no pod
+//! holds snapshot-controller's Lease, one that runs snapshot-controller is asked, beside the oldest workloads that do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use migration::TRANSLATOR;
@@ -17,7 +18,7 @@ use super::seen::{Record as _, Seen, Want};
 use super::store::By;
 use super::walk::{Lookup, ObjectSelector, Step, Walk, many};
 use super::words::listed;
-use super::workload::{names_driver, runs};
+use super::workload::{homes, names_driver, runs};
 use crate::model::{
     Attachment, Claim, Class, Content, DaemonSet, GroupContent, Kind, Lease, Pod, Ref, Volume,
 };
@@ -30,6 +31,8 @@ const PORTS: usize = 8;
 const ASKED: usize = 16;
 /// Leases of one name, each in a namespace of its own, whose holders are looked up.
 const LEASES: usize = 8;
+/// Namespaces in which snapshot-controller is looked for without a Lease.
+const HOMES: usize = 8;
 
 /// Controllers that run beside a driver, each with its election.
 const OWNERS: &[LeaseOwner] = &[
@@ -192,8 +195,19 @@ fn elections<'a>(walk: &mut Walk<'a>, name: &str, found: &mut Answerers) -> Step
     Ok(leases)
 }
 
-/// Namespaces in which a successor is looked for, with the identities that its predecessors had there.
-type Places<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+/// Namespaces in which a successor is looked for, in this order, with the identities that its predecessors had there.
+#[derive(Default)]
+struct Places<'a>(Vec<(&'a str, BTreeSet<&'a str>)>);
+
+impl<'a> Places<'a> {
+    fn add(&mut self, namespace: &'a str, identity: Option<&'a str>) {
+        let mut places = self.0.iter_mut();
+        match places.find(|(known, _)| *known == namespace) {
+            Some((_, identities)) => identities.extend(identity),
+            None => self.0.push((namespace, identity.into_iter().collect())),
+        }
+    }
+}
 
 /// The live pods that hold the elections of these controllers; `places` gets the namespaces of the other elections.
 fn holders<'a>(
@@ -215,26 +229,51 @@ fn holders<'a>(
             };
             match pod {
                 Lookup::Found(pod) if pod.is_live() => pods.push(pod),
-                Lookup::Found(_) | Lookup::Missing => {
-                    places.entry(namespace).or_default().insert(holder);
-                }
+                Lookup::Found(_) | Lookup::Missing => places.add(namespace, Some(holder)),
                 Lookup::Unseen => {}
             }
         }
     }
-    if let (false, Some(driver)) = (elected, &of.driver) {
-        let sets = walk.all::<DaemonSet>()?.items;
-        let own = { sets.iter() }.filter(|set| is_plugin(&set.0.spec.template.spec, driver));
-        places.extend(own.map(|set| (&*set.0.metadata.namespace, BTreeSet::new())));
+    match &of.driver {
+        Some(driver) if !elected => {
+            let sets = walk.all::<DaemonSet>()?.items;
+            let own = { sets.iter() }.filter(|set| is_plugin(&set.0.spec.template.spec, driver));
+            for set in own {
+                places.add(&set.0.metadata.namespace, None);
+            }
+        }
+        None if pods.is_empty() => beside_workloads(walk, places, found)?,
+        Some(_) | None => {}
     }
     Ok(pods)
+}
+
+/// Adds the namespaces in which workloads run snapshot-controller, which may run without leader election.
+fn beside_workloads<'a>(
+    walk: &mut Walk<'a>,
+    places: &mut Places<'a>,
+    found: &mut Answerers,
+) -> Step {
+    let program = Role::SnapshotController.program();
+    let homes = homes(walk, program)?;
+    if homes.len() > HOMES {
+        let more = homes.len() - HOMES;
+        found.unseen.insert((
+            format!("pods of {program} in {more} more namespaces"),
+            format!("{HOMES} namespaces with one are looked at"),
+        ));
+    }
+    for namespace in homes.into_iter().take(HOMES) {
+        places.add(namespace, None);
+    }
+    Ok(())
 }
 
 /// Pods that run these controllers in places where no pod holds the election: processes that wait for their driver, and
 /// those without leader election. A pod on the host's network has the node's name as its identity.
 fn successors<'a>(walk: &mut Walk<'a>, of: &Controllers, places: Places<'a>) -> Step<Vec<&'a Pod>> {
     let mut pods = Vec::new();
-    for (namespace, identities) in places {
+    for (namespace, identities) in places.0 {
         let listed = walk.list::<Pod>(&ObjectSelector::of(namespace))?.items;
         pods.extend(listed.into_iter().filter(|pod| {
             let own = [&*pod.metadata.name, &*pod.spec.node_name].map(names::identity);
@@ -300,7 +339,7 @@ fn found(walk: &mut Walk<'_>, of: &[Controllers]) -> Step<Answerers> {
     walk.expect(wants)?;
     let mut pods = Vec::new();
     for of in of {
-        let mut places = Places::new();
+        let mut places = Places::default();
         pods.extend(holders(walk, of, &mut places, &mut found)?);
         pods.extend(successors(walk, of, places)?);
     }

@@ -85,6 +85,22 @@ fn workloads<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<(Kind, &'a Work
     Ok(deployments.chain(stateful).chain(daemons).collect())
 }
 
+/// The namespaces of the workloads that run a program, that of the oldest workload first: the API server sets creation
+/// times.
+pub(super) fn homes<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<&'a str>> {
+    are_whole(walk)?;
+    let mut all = workloads(walk, program)?;
+    all.sort_by_key(|(_, one)| one.metadata.creation_timestamp);
+    let mut homes: Vec<&str> = Vec::new();
+    for (_, one) in all {
+        let namespace = &*one.metadata.namespace;
+        if !homes.contains(&namespace) {
+            homes.push(namespace);
+        }
+    }
+    Ok(homes)
+}
+
 /// The programs that can have a role.
 fn programs(role: Role) -> impl Iterator<Item = &'static str> {
     let together = role.is_of_driver().then_some(TOGETHER);

@@ -20,9 +20,9 @@ const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-ins:/u
 const WHY: &[&str] = &["why", "pod/db-0", "-n", "shop"];
 const JSON: &[&str] = &["why", "pod/db-0", "-n", "shop", "-o", "json"];
 
-/// A controller that knows volumes and attachments.
+/// A controller that knows volumes, attachments and snapshots.
 fn answer(asked: &PathRequest) -> Reply {
-    let known = ["volumes/", "attachments/"]
+    let known = ["volumes/", "attachments/", "snapshots/"]
         .iter()
         .any(|path| asked.rest.starts_with(path));
     let body = json!({
@@ -181,6 +181,29 @@ async fn w_44_w_46_what_the_leader_says_is_shown_without_secrets() {
         (&json!([]), 0),
         "{answer:#}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_46_snapshot_controller_without_leader_election_is_asked() {
+    let row = rows().into_iter().find(|row| row.id == "C80").unwrap();
+    let mut world = row.world();
+    world.edit("- lease kube-system/snapshot-controller-leader");
+    let api = served(&world);
+    api.edit("pods", "kube-system/snapshot-controller-0", |pod| {
+        pod["metadata"]["annotations"] = json!({"csi-sidecars.io/why": "8090"});
+    });
+    // It has the annotation, and runs something else.
+    api.insert(pod("kube-system", "another"));
+    let why = &["why", "vs/snap", "-n", "shop"];
+    let (output, calls) = asked(&api, why, controller("nothing").await).await;
+    let text = flat(&output);
+    for part in [
+        "◄ C80",
+        "(pod kube-system/snapshot-controller-0) on snapshot shop/snap",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(calls.len(), 1, "{calls:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -210,6 +210,71 @@ fn w_46_snapshot_controller_is_found_by_its_own_lease() {
     assert_eq!(asked(&volume(), &objects, &[]).0, ["storage/ctl-0:8090"]);
 }
 
+/// A pod of snapshot-controller, and the workload that it belongs to.
+fn snapshot_controller(namespace: &str, ports: &str, created: &str) -> [(Kind, Value); 2] {
+    let container = json!({"name": "controller", "image": "example.com/snapshot-controller:v1"});
+    let mut pod = pod(namespace, "snap-0", ports);
+    pod["spec"] = json!({"containers": [container]});
+    let workload = json!({
+        "metadata": {"name": "snap", "namespace": namespace, "creationTimestamp": created},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    });
+    [(Kind::Pod, pod), (Kind::Deployment, workload)]
+}
+
+#[test]
+fn w_46_snapshot_controller_that_no_lease_names_is_found_beside_its_workload() {
+    const LEASE: &str = "snapshot-controller-leader";
+    let snapshot = Ref::new(Kind::Snapshot, "shop", "snap");
+    let [strange, _] = snapshot_controller("aaa", "8090", OLD);
+    for (case, lease) in [
+        ("without leader election", None),
+        (
+            "once with it",
+            Some(lease("kube-system", LEASE, "snap-9", OLD)),
+        ),
+        ("elsewhere, given back", Some(lease("old", LEASE, "", OLD))),
+    ] {
+        let mut objects = vec![
+            // It runs no snapshot-controller.
+            (Kind::Pod, pod("kube-system", "other", "8091")),
+            strange.clone(),
+        ];
+        objects.extend(snapshot_controller("kube-system", "8090", OLD));
+        objects.extend(lease.map(|lease| (Kind::Lease, lease)));
+        let (ports, unseen, wants) = asked(&snapshot, &objects, &[]);
+        assert_eq!(ports, ["kube-system/snap-0:8090"], "{case}");
+        assert_eq!(unseen, [""; 0], "{case}");
+        let everywhere = |want: &&Want| want.kind == Kind::Pod && want.namespace.is_none();
+        assert_eq!(wants.iter().find(everywhere), None, "{case}");
+        // It has no work for the volume of a driver.
+        assert_eq!(asked(&volume(), &objects, &[]).0, [""; 0], "{case}");
+    }
+}
+
+#[test]
+fn w_46_the_oldest_workloads_of_snapshot_controller_come_first() {
+    let mut objects = Vec::from(snapshot_controller("kube-system", "8090", OLD));
+    for number in 0..9 {
+        let namespace = format!("a{number}");
+        objects.extend(snapshot_controller(&namespace, "1,2,3,4,5,6,7,8,9", NEW));
+    }
+    let snapshot = Ref::new(Kind::Snapshot, "shop", "snap");
+    let (ports, unseen, wants) = asked(&snapshot, &objects, &[]);
+    assert_eq!(
+        ports.first().map(|port| &**port),
+        Some("kube-system/snap-0:8090")
+    );
+    assert_eq!(ports.len(), ASKED);
+    let more =
+        "pods of snapshot-controller in 2 more namespaces: 8 namespaces with one are looked at";
+    assert!(unseen.iter().any(|text| text == more), "{unseen:?}");
+    let lists = wants.iter().filter(|want| want.kind == Kind::Pod);
+    let lists: Vec<_> = lists.map(|want| want.namespace.as_deref()).collect();
+    assert_eq!(lists.len(), HOMES);
+    assert!(!lists.contains(&None), "{lists:?}");
+}
+
 #[test]
 fn w_25_w_46_what_may_not_be_read_is_named() {
     let objects = [(Kind::Lease, lease("storage", ATTACHER, "ctl-0", OLD))];
