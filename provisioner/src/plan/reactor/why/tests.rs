@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,14 @@ struct Known {
     claim: Option<Claim>,
     volume: Option<Volume>,
     class: bool,
+    /// How often somebody went through a whole list.
+    listed: Cell<u32>,
+}
+
+impl Known {
+    fn list(&self) {
+        self.listed.set(self.listed.get() + 1);
+    }
 }
 
 impl Informers for Known {
@@ -33,19 +42,25 @@ impl Informers for Known {
         self.claim.clone().map(Arc::new)
     }
 
-    fn for_each_claim(&self, _look: &mut dyn FnMut(&Arc<Claim>)) {}
+    fn for_each_claim(&self, _look: &mut dyn FnMut(&Arc<Claim>)) {
+        self.list();
+    }
 
     fn volume(&self, _name: &str) -> Option<Arc<Volume>> {
         self.volume.clone().map(Arc::new)
     }
 
-    fn for_each_volume(&self, _look: &mut dyn FnMut(&str, &Volume)) {}
+    fn for_each_volume(&self, _look: &mut dyn FnMut(&str, &Volume)) {
+        self.list();
+    }
 
     fn class(&self, _name: &str) -> Option<Arc<Class>> {
         self.class.then(|| Arc::new(class()))
     }
 
-    fn for_each_grant(&self, _look: &mut dyn FnMut(&Arc<Grant>)) {}
+    fn for_each_grant(&self, _look: &mut dyn FnMut(&Arc<Grant>)) {
+        self.list();
+    }
 
     fn misses_attachments(&self) -> bool {
         false
@@ -86,8 +101,8 @@ fn explain(provisioner: &Provisioner, known: &Known) -> Explanation<Key> {
 fn known() -> Known {
     Known {
         claim: Some(claim()),
-        volume: None,
         class: true,
+        ..Known::default()
     }
 }
 
@@ -269,15 +284,8 @@ fn w_14_the_next_step_is_the_one_that_follows() {
     }
 }
 
-#[test]
-fn w_74_a_copy_has_no_requests_of_other_claims() {
-    let request = |name: &str| {
-        Arc::new(PinnedRequest {
-            name: name.to_owned(),
-            ..PinnedRequest::default()
-        })
-    };
-    let restored = |name: &str, from: &str| Claim {
+fn restored(name: &str, from: &str) -> Claim {
+    Claim {
         name: name.into(),
         uid: format!("uid-{name}").into(),
         data_source: Some(crate::model::DataSource {
@@ -287,6 +295,32 @@ fn w_74_a_copy_has_no_requests_of_other_claims() {
             namespace: None,
         }),
         ..claim()
+    }
+}
+
+#[test]
+fn w_16_an_answer_about_a_claim_goes_through_no_list() {
+    for claim in [claim(), restored("c1", "s1")] {
+        let known = Known {
+            claim: Some(claim.clone()),
+            ..known()
+        };
+        let provisioner = provisioner(None);
+        let told = explain(&provisioner, &known);
+        assert_eq!(told.work.len(), 1);
+        let key = Key::Claim(ClaimKey::of(&claim));
+        let _next = preview(&provisioner, &key, &known, now());
+        assert_eq!(known.listed.get(), 0);
+    }
+}
+
+#[test]
+fn w_74_a_copy_has_no_requests_of_other_claims() {
+    let request = |name: &str| {
+        Arc::new(PinnedRequest {
+            name: name.to_owned(),
+            ..PinnedRequest::default()
+        })
     };
     let owner = Owner {
         lease: "lease".to_owned(),
