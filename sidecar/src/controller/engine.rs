@@ -4,6 +4,7 @@
 mod bound;
 mod explain;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub struct Engine<R: Reactor, S> {
     traces: OnceLock<Traces<R::Key>>,
     /// For answers about objects, with `--why-endpoint`.
     notes: OnceLock<Notes<R>>,
+    /// It has begun to work: the lists that it needs are complete.
+    serves: AtomicBool,
 }
 
 impl<R: Reactor, S: Shell<R>> Engine<R, S> {
@@ -66,6 +69,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             shell: shell(engine),
             traces: OnceLock::new(),
             notes: OnceLock::new(),
+            serves: AtomicBool::new(false),
         })
     }
 
@@ -110,6 +114,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     /// Works until [`shut_down`](Self::shut_down), then waits for running attempts. Dropping the future aborts
     /// them.
     pub async fn serve(self: &Arc<Self>) {
+        self.serves.store(true, Ordering::Relaxed);
         let serving = self.queues.iter().map(|queue| {
             queue.serve(|work| {
                 let (engine, queue) = (Arc::clone(self), queue.clone());

@@ -1,6 +1,7 @@
 //! What an engine says about an object: what its reactor explains, with the state of each key.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -52,7 +53,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             because: work.because,
             waits_for: work.waits_for,
             later: work.later,
-            awaits_lists: work.awaits_lists,
+            awaits_lists: work.awaits_lists || told.awaits_lists,
             facts: work.facts,
             next: next.map(|request| request.name()),
             ..told
@@ -73,7 +74,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             because: String::new(),
             waits_for: Vec::new(),
             later: None,
-            awaits_lists: false,
+            awaits_lists: !self.serves.load(Ordering::Relaxed),
             facts: serde_json::Map::new(),
             queue: queue
                 .map(|queue| queue.name().to_owned())

@@ -418,3 +418,20 @@ fn w_16_an_answer_does_the_same_work_beside_many_keys_as_beside_few() {
         assert_eq!(COST.take(), list, "of {keys} keys");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn w_11_work_waits_for_lists_until_the_engine_serves() {
+    let engine = engine(1);
+    let explainer = engine.explained();
+    engine.observe(6);
+    assert!(about(&*explainer, 6).awaits_lists);
+    assert!(explainer.busy(100).unwrap().rows[0].1.awaits_lists);
+    let serving = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.serve().await }
+    });
+    sleep(Duration::from_millis(1)).await;
+    assert!(!about(&*explainer, 6).awaits_lists);
+    engine.shut_down();
+    serving.await.unwrap();
+}
