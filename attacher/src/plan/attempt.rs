@@ -237,7 +237,7 @@ impl Attacher {
         // The watch may have delivered the volume before this reply arrived.
         let read = log.got(&object);
         match read.filter(|_| self.in_flight.has_asked(key, name)) {
-            None => Err(Leave::Ask(Request::Get(object))),
+            None => script::ask(Request::Get(object)),
             Some(Err(error)) if !error.is_not_found() => {
                 Err(Failure::ReadVolume(name.clone(), error.clone()).into())
             }
@@ -250,7 +250,7 @@ impl Attacher {
 fn reread(log: &Log, name: &Text) -> Flow<()> {
     let object = Object::Attachment(name.clone());
     match log.got(&object) {
-        None => Err(Leave::Ask(Request::Get(object))),
+        None => script::ask(Request::Get(object)),
         Some(Ok(())) => Ok(()),
         // The watch will deliver the deletion.
         Some(Err(error)) if error.is_not_found() => Err(End::Done.into()),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sidecar::controller::request::SecretError;
-use sidecar::controller::script::{self, Leave};
+use sidecar::controller::script;
 
 use super::attempt::{Attempt, End, Flow, Log};
 use super::marks::Marks;
@@ -119,6 +119,6 @@ impl<'a> Ask<'a> {
             return Ok(());
         };
         let event = self.attempt.about.event(left.clone());
-        Err(Leave::Ask(Request::Event(event)))
+        script::ask(Request::Event(event))
     }
 }

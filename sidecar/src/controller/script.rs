@@ -24,7 +24,7 @@ const CONFLICTS: usize = 8;
 /// Why a script returns early.
 pub enum Leave<R: Requests, E> {
     /// This request comes first.
-    Ask(Request<R>),
+    Ask(Box<Request<R>>),
     /// The attempt has ended.
     End(E),
 }
@@ -44,9 +44,17 @@ impl<R: Requests, E> From<E> for Leave<R, E> {
 /// The attempt has ended, with this result.
 pub fn next<R: Requests, E>(script: Flow<E, R, E>) -> Result<Request<R>, E> {
     match script {
-        Err(Leave::Ask(request)) => Ok(request),
+        Err(Leave::Ask(request)) => Ok(*request),
         Ok(end) | Err(Leave::End(end)) => Err(end),
     }
+}
+
+/// Makes the request, before anything else.
+///
+/// # Errors
+/// The request to make.
+pub fn ask<T, R: Requests, E>(request: Request<R>) -> Flow<T, R, E> {
+    Err(Leave::Ask(Box::new(request)))
 }
 
 /// Makes the write, if there is one.
@@ -55,7 +63,7 @@ pub fn next<R: Requests, E>(script: Flow<E, R, E>) -> Result<Request<R>, E> {
 /// The request to make.
 pub fn write<R: Requests, E>(write: Option<Write<R>>) -> Flow<(), R, E> {
     match write {
-        Some(write) => Err(Leave::Ask(Request::Write(write))),
+        Some(write) => ask(Request::Write(write)),
         None => Ok(()),
     }
 }
@@ -65,7 +73,7 @@ pub fn write<R: Requests, E>(write: Option<Write<R>>) -> Flow<(), R, E> {
 /// # Errors
 /// The request to make.
 pub fn call<T, R: Requests, E>(call: R::Calls) -> Flow<T, R, E> {
-    Err(Leave::Ask(Request::Call(call)))
+    ask(Request::Call(call))
 }
 
 /// The values of a Secret, or the Secret that could not be read and the error.
@@ -106,7 +114,7 @@ where
         let conflicts = self.0.iter().filter_map(conflict).count();
         let changed = self.0.last().and_then(conflict);
         match unread.or(changed.filter(|_| conflicts <= CONFLICTS)) {
-            Some(object) => Err(Leave::Ask(Request::Get(object.clone()))),
+            Some(object) => ask(Request::Get(object.clone())),
             None => Ok(self.reads().try_for_each(|(_, result)| result)),
         }
     }
@@ -224,7 +232,7 @@ where
                 return Ok(values.as_ref().map_err(|error| (of, error)));
             }
         }
-        Err(Leave::Ask(Request::Secret(secret)))
+        ask(Request::Secret(secret))
     }
 
     /// The attempt's call of this type, with its result.
@@ -254,7 +262,7 @@ where
         if self.0.iter().any(told) {
             return Ok(());
         }
-        Err(Leave::Ask(Request::Event(event)))
+        ask(Request::Event(event))
     }
 
     /// The objects that the next attempt must read first: those whose last write has an unknown outcome or ended

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use serde_json::{Value, json};
 use sidecar::controller::request::{self, Body, Part, Patch, Requests};
-use sidecar::controller::script::Leave;
+use sidecar::controller::script;
 
 use super::Controller;
 use super::attempt::Flow;
@@ -153,7 +153,7 @@ impl ContentHead<'_> {
 
 /// Reads the object with a GET.
 pub(super) fn read<T>(object: &Object) -> Flow<T> {
-    Err(Leave::Ask(Request::Get(object.clone())))
+    script::ask(Request::Get(object.clone()))
 }
 
 /// Changes the object with a merge patch.
@@ -195,7 +195,7 @@ pub(super) fn delete<T>(purpose: Purpose, object: Object, uid: &Text, version: &
 }
 
 fn send<T>(write: Write) -> Flow<T> {
-    Err(Leave::Ask(Request::Write(write)))
+    script::ask(Request::Write(write))
 }
 
 fn write(purpose: Purpose, object: Object, body: Body) -> Write {

@@ -68,8 +68,13 @@ fn log(replies: impl IntoIterator<Item = Reply<Controller>>) -> Attempt {
 /// The next object to read.
 fn reads(log: &Attempt, in_doubt: &[Text]) -> Option<Text> {
     match log.read::<()>(in_doubt) {
-        Err(Leave::Ask(Request::Get(object))) => Some(object),
-        Err(_) => unreachable!("it asks for nothing else"),
+        Err(Leave::Ask(request)) => {
+            let Request::Get(object) = *request else {
+                unreachable!("it asks for nothing else")
+            };
+            Some(object)
+        }
+        Err(Leave::End(())) => unreachable!("it does not end"),
         Ok(_) => None,
     }
 }
@@ -296,7 +301,7 @@ fn the_end_of_a_script_is_the_end_of_its_attempt() {
     for (flow, expected) in ends.into_iter().zip(1..) {
         assert!(matches!(next(flow), Err(end) if end == expected));
     }
-    let asks: Flow<u8, Controller, u8> = Err(Leave::Ask(Request::Event("a")));
+    let asks: Flow<u8, Controller, u8> = ask(Request::Event("a"));
     assert!(matches!(next(asks), Ok(Request::Event("a"))));
 }
 
