@@ -8,82 +8,11 @@ use sidecar::controller::request::Ask as _;
 use sidecar::why::preview;
 
 use super::*;
-use crate::model::{Class, FinalizerDue, Grant, Node, VolumeDetail};
+use crate::model::{FinalizerDue, Node, VolumeDetail};
 use crate::plan::in_flight::Outcome;
 use crate::plan::journal::{Journal, Owner};
-use crate::plan::ownership::Pace;
-use crate::plan::reactor::{Change, Setup};
-use crate::plan::settings::Protection;
-use crate::plan::topology::TopologyIndex;
-use crate::plan::{Informers, Settings};
-use crate::testing::{U, claim, class, driver};
-
-#[derive(Default)]
-struct Known {
-    claim: Option<Claim>,
-    volume: Option<Volume>,
-    class: bool,
-    /// How often somebody went through a whole list.
-    listed: Cell<u32>,
-}
-
-impl Known {
-    fn list(&self) {
-        self.listed.set(self.listed.get() + 1);
-    }
-}
-
-impl Informers for Known {
-    fn driver(&self) -> Arc<Driver> {
-        Arc::new(driver())
-    }
-
-    fn claim(&self, _key: &str) -> Option<Arc<Claim>> {
-        self.claim.clone().map(Arc::new)
-    }
-
-    fn for_each_claim(&self, _look: &mut dyn FnMut(&Arc<Claim>)) {
-        self.list();
-    }
-
-    fn volume(&self, _name: &str) -> Option<Arc<Volume>> {
-        self.volume.clone().map(Arc::new)
-    }
-
-    fn for_each_volume(&self, _look: &mut dyn FnMut(&str, &Volume)) {
-        self.list();
-    }
-
-    fn class(&self, _name: &str) -> Option<Arc<Class>> {
-        self.class.then(|| Arc::new(class()))
-    }
-
-    fn for_each_grant(&self, _look: &mut dyn FnMut(&Arc<Grant>)) {
-        self.list();
-    }
-
-    fn misses_attachments(&self) -> bool {
-        false
-    }
-}
-
-fn provisioner(journal: Option<Journal>) -> Provisioner {
-    let setup = Setup {
-        settings: Settings {
-            protection: Protection::Off,
-            ..Settings::default()
-        },
-        retention: Duration::from_secs(300),
-        topology: TopologyIndex::default(),
-        node: None,
-        pace: Pace {
-            base: Duration::from_secs(1),
-            max: Duration::from_secs(1),
-        },
-        seed: 1,
-    };
-    Provisioner::new(setup, journal)
-}
+use crate::plan::reactor::Change;
+use crate::testing::{Known, U, claim, class, provisioner};
 
 fn now() -> Now {
     Now {
@@ -101,7 +30,7 @@ fn explain(provisioner: &Provisioner, known: &Known) -> Explanation<Key> {
 fn known() -> Known {
     Known {
         claim: Some(claim()),
-        class: true,
+        class: Some(class()),
         ..Known::default()
     }
 }
@@ -113,7 +42,7 @@ fn w_9_whose_claim_it_is_and_what_it_needs() {
     assert_eq!((&*told.uid, &told.not_ours), (U, &None));
     assert_eq!(told.work[0].because, "needs a volume of StorageClass sc1");
     let without_class = Known {
-        class: false,
+        class: None,
         ..known()
     };
     let told = explain(&provisioner, &without_class);
@@ -267,7 +196,7 @@ fn w_14_the_next_step_is_the_one_that_follows() {
         (known(), true),
         (
             Known {
-                class: false,
+                class: None,
                 ..known()
             },
             false,
