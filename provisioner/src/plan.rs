@@ -8,7 +8,7 @@
 //! | `attached` | which volumes VolumeAttachments name |
 //! | `capacity` | the free capacity per class and topology segment, for the scheduler |
 //! | `claim` | the next step for a claim that needs a volume |
-//! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
+//! | `delete` | the script of a volume: upkeep of its finalizer, deletion |
 //! | `edit` | changes of claims and snapshots |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |

@@ -1,22 +1,25 @@
-//! The next step for a PersistentVolume: adding or removing its finalizer, deletion.
+//! The script of a PersistentVolume: adding or removing its finalizer, deletion.
 //!
 //! The order of calls and writes below makes a crash at any point harmless, and the crash simulation runs exactly this
 //! function. The volume in the storage system is deleted first, and only then the object, which is the only record of
 //! it.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use csi_proto::csi::DeleteVolumeRequest;
-use serde_json::{Value, json};
+use serde_json::json;
 use sidecar::controller::request::{Body, Part, Patch, SecretError};
+use sidecar::controller::script::{self, Leave};
 use sidecar::controller::{self, CallError};
 use sidecar::csi::Migrated;
 
-use super::Driver;
-use super::outcome::ApiError;
 use super::reach::reaches;
-use super::request::{Call, Called, Object, Purpose, Reply, Request, Secrets, Write};
+use super::request::{Call, Called, Found, Object, Purpose, Reply, Write};
+use super::{Driver, Informers, Provisioner};
 use crate::keys::VOLUME_FINALIZER;
 use crate::model::{
-    Class, FinalizerAction, Owner, Pairs, Reclaim, Source, Text, Volume, VolumeDetail, VolumePhase,
+    FinalizerAction, Owner, Pairs, Reclaim, Source, Text, Volume, VolumeDetail, VolumePhase,
 };
 
 mod failure;
@@ -24,265 +27,233 @@ mod secret;
 
 pub use failure::Failure;
 
-/// Input of a decision on a volume.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// The driver.
-    pub driver: &'a Driver,
-    /// The volume.
-    pub volume: &'a Volume,
-    /// The class that the volume names, if it exists.
-    pub class: Option<&'a Class>,
-    /// Node of a VolumeAttachment, in any state, that names the volume. `None` also where VolumeAttachments are not
-    /// watched, because the driver lacks `PUBLISH_UNPUBLISH_VOLUME`.
-    pub attached_to: Option<&'a Text>,
-    /// VolumeAttachments are watched, and the watch is known to have missed some: the volume may be attached without
-    /// any in the cache.
-    pub attachments_missed: bool,
-    /// Node deployment: the topology of this process's node, if the driver reported one.
-    pub node: Option<&'a Pairs>,
-}
+/// The requests of an attempt, with their replies.
+type Log = script::Log<Provisioner>;
+/// A value, or why the script stops.
+type Flow<T> = script::Flow<T, Provisioner, End>;
+type DeleteVolume = controller::Call<DeleteVolumeRequest>;
 
-/// The next step.
-pub enum Step {
+/// How an attempt ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
     /// Nothing is left to do.
     Done,
     /// The volume is on another node, whose process deletes it.
-    Ignored,
-    /// Sends this request.
-    Ask(Request),
-    /// The attempt fails.
-    Fail(Failure),
+    OfAnotherNode,
+    /// The attempt failed and will be retried.
+    Failed(Failure),
 }
 
-/// The state of the volume that an attempt continues with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refresh {
-    /// Keep the current state.
-    Keep,
-    /// Take the cache's state.
-    Take,
-    /// Neither: the object is gone, or another one has taken the name.
-    Gone,
+impl From<Failure> for Leave<Provisioner, End> {
+    fn from(failure: Failure) -> Self {
+        Self::End(End::Failed(failure))
+    }
 }
 
-/// One attempt on a PersistentVolume: the progress that the object does not show. A crash loses it without harm:
-/// DeleteVolume succeeds for a volume that does not exist.
+/// An attempt on a PersistentVolume. A crash loses it without harm: DeleteVolume succeeds for a volume that does not
+/// exist.
 pub struct Attempt {
-    name: Text,
-    uid: Option<Text>,
-    /// The finalizer change that was due when the attempt began, for a volume that is not deleted.
-    upkeep: Option<FinalizerAction>,
-    secrets: Option<Secrets>,
-    reached: Reached,
-}
-
-/// The last milestone of the attempt.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reached {
-    Start,
-    Deleted,
-    Removed,
-    Over,
+    pub(super) name: Text,
+    /// The volume when the attempt began.
+    begun: Arc<Volume>,
+    /// The newest reading: from the cache, or from the reply to this attempt's last write.
+    pub(super) current: Arc<Volume>,
+    pub(super) started: Instant,
+    log: Log,
+    pub(super) over: Option<End>,
 }
 
 impl Attempt {
     /// A new attempt on `volume`, which is called `name`.
-    #[must_use]
-    pub fn new(name: &Text, volume: &Volume) -> Self {
+    pub(super) fn new(name: &Text, volume: Arc<Volume>, now: Instant) -> Self {
         Self {
             name: name.clone(),
-            uid: uid(volume).cloned(),
-            upkeep: upkeep(volume),
-            secrets: None,
-            reached: Reached::Start,
+            begun: Arc::clone(&volume),
+            current: volume,
+            started: now,
+            log: Log::default(),
+            over: None,
         }
     }
 
-    /// Whether the driver has deleted the volume, so that only the object is left.
-    #[must_use]
-    pub fn has_deleted(&self) -> bool {
-        matches!(self.reached, Reached::Deleted | Reached::Removed)
+    /// Whether the driver has deleted the volume.
+    pub(super) fn has_deleted(&self) -> bool {
+        matches!(self.log.called::<DeleteVolume>(), Some((_, Ok(_))))
+    }
+
+    /// Whether the last write was made, or the object is gone, as intended.
+    fn is_finished(&self) -> bool {
+        self.log.writes().any(|(write, result)| match result {
+            Ok(_) => write.purpose != Purpose::Remove,
+            Err(error) => error.is_not_found(),
+        })
     }
 
     /// Whether the volume has to be looked at again after the attempt. The process's own write requeues nothing, and
     /// one that found the volume changed, to be kept after all or released meanwhile, may leave other work than it did.
     /// If the same work is due again, somebody else has caused it, and the change requeues the volume.
-    #[must_use]
-    pub fn is_to_follow(&self, current: &Volume) -> bool {
-        match current {
-            Volume::NameOnly => false,
-            Volume::Finalizer(..) => self.upkeep.is_some() && upkeep(current) != self.upkeep,
-            Volume::Deletable(_) => self.upkeep.is_some() && self.reached == Reached::Over,
+    pub(super) fn is_to_follow(&self) -> bool {
+        match (&*self.begun, &*self.current) {
+            (Volume::Finalizer(begun), Volume::Finalizer(left)) => left.action != begun.action,
+            (Volume::Finalizer(_), Volume::Deletable(_)) => self.is_finished(),
+            (_, _) => false,
         }
     }
 
-    /// Which state to continue with: `current`, which this attempt read or wrote last, or `cached`.
+    /// Adopts the cached volume if it is newer; the cache may lag behind this attempt's own writes.
     ///
     /// An attempt that has deleted the volume finishes with the object whatever the cache has: the cache may be behind,
     /// and an object without a volume helps nobody.
-    #[must_use]
-    pub fn refresh(&self, current: &Volume, cached: Option<&Volume>) -> Refresh {
+    ///
+    /// # Errors
+    /// Ends the attempt if the object is gone, or another one has taken the name.
+    fn refresh(&mut self, cached: Option<Arc<Volume>>) -> Result<(), End> {
+        let finishes = self.has_deleted() && !self.is_finished();
         let Some(cached) = cached else {
-            return if self.has_deleted() {
-                Refresh::Keep
-            } else {
-                Refresh::Gone
-            };
+            return if finishes { Ok(()) } else { Err(End::Done) };
         };
-        if let (Some(begun), Some(cached)) = (&self.uid, uid(cached))
-            && begun != cached
-        {
-            return Refresh::Gone;
+        let uids = uid(&self.begun).zip(uid(&cached));
+        if uids.is_some_and(|(begun, cached)| begun != cached) {
+            return Err(End::Done);
         }
-        match (detail(current), detail(cached)) {
-            (Some(current), Some(cached)) if cached.version <= current.version => Refresh::Keep,
-            (Some(_), None) if self.has_deleted() => Refresh::Keep,
-            (Some(_) | None, _) => Refresh::Take,
+        let newer = match (&*self.current, &*cached) {
+            (Volume::Deletable(current), Volume::Deletable(cached)) => {
+                cached.version > current.version
+            }
+            (Volume::Deletable(_), _) => !finishes,
+            (_, _) => true,
+        };
+        if newer {
+            self.current = cached;
         }
+        Ok(())
     }
 
-    /// The next step under `view`.
-    #[must_use]
-    pub fn decide(&self, view: &View<'_>) -> Step {
-        if self.reached == Reached::Over {
-            return Step::Done;
+    /// Takes in the reply to a request. One that failed ends the attempt, whatever the object shows by then.
+    pub(super) fn answered(&mut self, reply: Reply) {
+        if let Reply::Write(_, Ok(Found::Volume(found))) = &reply {
+            self.current = Arc::clone(found);
         }
-        match view.volume {
-            Volume::NameOnly => Step::Done,
-            Volume::Finalizer(due) if is_ours(&due.owner, view.driver) => {
-                let patch = match due.action {
-                    FinalizerAction::Add => adding(),
-                    FinalizerAction::Remove => removing(),
-                };
-                self.write(Purpose::Upkeep, &due.uid, patch)
-            }
-            Volume::Finalizer(..) => Step::Done,
-            Volume::Deletable(volume) if concerns(&volume.owner, view.driver) => {
-                self.end(volume, view).unwrap_or_else(Step::Fail)
-            }
-            Volume::Deletable(_) => Step::Done,
-        }
+        self.over = failure(&reply).map(End::Failed);
+        self.log.push(reply);
     }
 
-    fn end(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
-        match self.reached {
-            Reached::Deleted if !volume.deleting => {
-                return Ok(self.write(Purpose::Remove, &volume.uid, Body::Delete(None)));
-            }
-            Reached::Deleted | Reached::Removed => {
-                return Ok(if volume.is_protected() {
-                    self.write(Purpose::Release, &volume.uid, removing())
-                } else {
-                    Step::Done
-                });
-            }
-            Reached::Start | Reached::Over => {}
-        }
-        if matches!(volume.reclaim, Reclaim::Retain | Reclaim::Recycle) {
-            let due = volume.is_protected() && is_ours(&volume.owner, view.driver);
-            return Ok(if due {
-                self.write(Purpose::Upkeep, &volume.uid, removing())
-            } else {
-                Step::Done
-            });
-        }
-        if !is_due(volume) {
-            return Ok(Step::Done);
-        }
-        self.delete(volume, view)
-    }
-
-    fn delete(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
-        let source = match &volume.source {
-            // The handle of another driver's volume may also be the handle of one of this driver's.
-            Source::Csi(source) if *source.driver != *view.driver.name => {
-                return Err(Failure::OtherDriver(source.driver.clone()));
-            }
-            Source::InTree(source) if *source.driver != *view.driver.name => {
-                return Err(Failure::OtherDriver(source.driver.into()));
-            }
-            Source::Csi(source) => source,
-            Source::InTree(source) => match &source.csi {
-                Ok(source) => source,
-                Err(why) => return Err(Failure::Untranslatable(why.clone())),
-            },
-            Source::Other => return Err(Failure::NotCsi),
-        };
-        if let Some(node) = view.node
-            && !reaches(volume.affinity.as_deref(), node)
-        {
-            return Ok(Step::Ignored);
-        }
-        let abilities = view.driver.abilities;
-        if !abilities.controller || !abilities.create_delete {
-            return Err(Failure::Incapable);
-        }
-        let reference = secret::reference(volume, view.class, view.driver)?;
-        let secrets = match (reference, &self.secrets) {
-            (None, _) => Secrets::new(),
-            (Some(_), Some(secrets)) => secrets.clone(),
-            (Some(reference), None) => return Ok(Step::Ask(Request::Secret(reference))),
-        };
-        if let Some(node) = view.attached_to {
-            return Err(Failure::Attached(volume.name.clone(), node.clone()));
-        }
-        if view.attachments_missed {
-            return Err(Failure::AttachmentsMissed);
-        }
-        let request = DeleteVolumeRequest {
-            volume_id: source.handle.to_string(),
-            secrets,
-        };
-        let call = controller::Call::new(request, Migrated(volume.owner.in_tree));
-        Ok(Step::Ask(Request::Call(Call::Delete(call))))
+    /// Deletes the object, and removes the finalizer that keeps it.
+    fn remove(&self, volume: &VolumeDetail) -> Flow<()> {
+        let remove = || self.write(Purpose::Remove, Body::Delete(None));
+        self.log.once((!volume.deleting).then(remove))?;
+        let release = || self.write(Purpose::Release, finalizer(FinalizerAction::Remove));
+        script::write(volume.is_protected().then(release))
     }
 
     /// A write of this volume.
-    fn write(&self, purpose: Purpose, uid: &Text, body: Body) -> Step {
-        Step::Ask(Request::Write(Write {
+    fn write(&self, purpose: Purpose, body: Body) -> Write {
+        Write {
             purpose,
             object: Object::Volume(self.name.clone()),
-            uid: Some(uid.clone()),
+            uid: uid(&self.current).cloned(),
             body,
-        }))
-    }
-
-    /// Applies the reply to a request.
-    ///
-    /// # Errors
-    /// Why the attempt ends.
-    pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
-        match reply {
-            Reply::Write(write, result) => return self.written(&write.purpose, result.map(drop)),
-            Reply::Secret(_, Ok(secrets)) => self.secrets = Some(secrets),
-            // The driver may not need the Secret; only it can tell.
-            Reply::Secret(_, Err(SecretError::Unread(_))) => self.secrets = Some(Secrets::new()),
-            Reply::Secret(secret, Err(SecretError::NotText)) => {
-                return Err(Failure::SecretNotText(secret));
-            }
-            Reply::Call(Called::Delete(_, Ok(_)), _) => self.reached = Reached::Deleted,
-            Reply::Call(Called::Delete(_, Err(error)), _) => {
-                let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
-                return Err(Failure::Call(error));
-            }
-            // An attempt on a volume sends no such requests.
-            Reply::Get(..) | Reply::Call(..) | Reply::Event(_) => {}
         }
-        Ok(())
+    }
+}
+
+impl Provisioner {
+    /// The script: adds or removes the finalizer, or deletes the volume and then its object.
+    pub(super) fn volume_script(
+        &self,
+        attempt: &mut Attempt,
+        informers: &dyn Informers,
+    ) -> Flow<End> {
+        attempt.refresh(informers.volume(&attempt.name))?;
+        if attempt.is_finished() {
+            return Ok(End::Done);
+        }
+        let (attempt, driver) = (&*attempt, informers.driver());
+        match &*attempt.current {
+            Volume::Finalizer(due) if is_ours(&due.owner, &driver) => {
+                let upkeep = attempt.write(Purpose::Upkeep, finalizer(due.action));
+                script::write(Some(upkeep))?;
+            }
+            Volume::Deletable(volume) if concerns(&volume.owner, &driver) => {
+                if attempt.has_deleted() {
+                    attempt.remove(volume)?;
+                } else if is_due(volume) {
+                    self.delete(attempt, volume, &driver, informers)?;
+                }
+            }
+            Volume::NameOnly | Volume::Finalizer(_) | Volume::Deletable(_) => {}
+        }
+        Ok(End::Done)
     }
 
-    fn written(&mut self, purpose: &Purpose, result: Result<(), ApiError>) -> Result<(), Failure> {
-        self.reached = match (purpose, result) {
-            (Purpose::Remove, Ok(())) => Reached::Removed,
-            (_, Ok(())) => Reached::Over,
-            // The object is gone, as intended.
-            (_, Err(error)) if error.is_not_found() => Reached::Over,
-            (Purpose::Remove, Err(error)) => return Err(Failure::Remove(error)),
-            (Purpose::Release, Err(error)) => return Err(Failure::Release(error)),
-            (_, Err(error)) => return Err(Failure::FinalizerAction(error)),
-        };
-        Ok(())
+    /// Calls DeleteVolume, once nothing is in its way.
+    fn delete(
+        &self,
+        attempt: &Attempt,
+        volume: &VolumeDetail,
+        driver: &Driver,
+        informers: &dyn Informers,
+    ) -> Flow<()> {
+        let volume_id = handle(volume, driver)?.to_owned();
+        let elsewhere = |node: &Pairs| !reaches(volume.affinity.as_deref(), node);
+        if self.node.as_ref().is_some_and(elsewhere) {
+            return Err(End::OfAnotherNode.into());
+        }
+        if !driver.abilities.controller || !driver.abilities.create_delete {
+            return Err(Failure::Incapable.into());
+        }
+        let class = informers.class(&volume.class);
+        let secret = secret::reference(volume, class.as_deref(), driver)?;
+        // The driver may not need a Secret that cannot be read; only it can tell.
+        let secrets = attempt.log.secret(secret)?.cloned().unwrap_or_default();
+        // In this order: otherwise a list that ends in between would hide missed attachments from both.
+        let attachments_missed = informers.misses_attachments();
+        if let Some(node) = self.attached.node_of(&attempt.name) {
+            return Err(Failure::Attached(volume.name.clone(), node.clone()).into());
+        }
+        if attachments_missed {
+            return Err(Failure::AttachmentsMissed.into());
+        }
+        let request = DeleteVolumeRequest { volume_id, secrets };
+        let call = DeleteVolume::new(request, Migrated(volume.owner.in_tree));
+        script::call(Call::Delete(call))
+    }
+}
+
+/// Why this reply ends the attempt.
+fn failure(reply: &Reply) -> Option<Failure> {
+    Some(match reply {
+        Reply::Write(write, Err(error)) if !error.is_not_found() => {
+            match (&write.purpose, error.clone()) {
+                (Purpose::Remove, error) => Failure::Remove(error),
+                (Purpose::Release, error) => Failure::Release(error),
+                (_, error) => Failure::FinalizerAction(error),
+            }
+        }
+        Reply::Secret(secret, Err(SecretError::NotText)) => Failure::SecretNotText(secret.clone()),
+        Reply::Call(Called::Delete(_, Err(error)), _) => {
+            let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
+            Failure::Call(error.clone())
+        }
+        Reply::Get(..)
+        | Reply::Write(..)
+        | Reply::Secret(..)
+        | Reply::Call(..)
+        | Reply::Event(_) => return None,
+    })
+}
+
+/// The handle by which the driver knows the volume. That of another driver's volume may also be the handle of one of
+/// this driver's.
+fn handle<'a>(volume: &'a VolumeDetail, driver: &Driver) -> Result<&'a str, Failure> {
+    match (volume.driver(), &volume.source) {
+        (Some(other), _) if *other != *driver.name => Err(Failure::OtherDriver(other.into())),
+        (_, Source::Csi(source)) => Ok(&source.handle),
+        (_, Source::InTree(source)) => match &source.csi {
+            Ok(source) => Ok(&source.handle),
+            Err(why) => Err(Failure::Untranslatable(why.clone())),
+        },
+        (_, Source::Other) => Err(Failure::NotCsi),
     }
 }
 
@@ -296,24 +267,10 @@ pub fn uid(volume: &Volume) -> Option<&Text> {
     }
 }
 
-fn detail(volume: &Volume) -> Option<&VolumeDetail> {
-    match volume {
-        Volume::Deletable(detail) => Some(detail),
-        Volume::NameOnly | Volume::Finalizer(..) => None,
-    }
-}
-
 /// Whether the volume is this driver's, and has a source of this driver.
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
     owner.csi_driver.as_deref() == Some(&*driver.name) && concerns(owner, driver)
-}
-
-fn upkeep(volume: &Volume) -> Option<FinalizerAction> {
-    match volume {
-        Volume::Finalizer(due) => Some(due.action),
-        Volume::NameOnly | Volume::Deletable(_) => None,
-    }
 }
 
 /// Whether the volume is this driver's, maybe through migration of an in-tree plugin. It is not enough that the plugin
@@ -336,19 +293,14 @@ fn is_due(volume: &VolumeDetail) -> bool {
         && (!volume.deleting || volume.is_protected())
 }
 
-/// Adds the finalizer to the present ones.
-fn adding() -> Body {
-    patch(json!({ "finalizers": [VOLUME_FINALIZER] }))
-}
-
-/// Removes this finalizer only.
-pub(crate) fn removing() -> Body {
-    patch(json!({ "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] }))
-}
-
-fn patch(metadata: Value) -> Body {
-    let patch = Patch::Strategic(json!({ "metadata": metadata }));
-    Body::Patch(Part::Main, patch)
+/// Adds the finalizer to the present ones, or removes this one only.
+pub(crate) fn finalizer(action: FinalizerAction) -> Body {
+    let list = match action {
+        FinalizerAction::Add => "finalizers",
+        FinalizerAction::Remove => "$deleteFromPrimitiveList/finalizers",
+    };
+    let patch = json!({ "metadata": { list: [VOLUME_FINALIZER] } });
+    Body::Patch(Part::Main, Patch::Strategic(patch))
 }
 
 #[cfg(test)]

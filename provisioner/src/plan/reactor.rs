@@ -31,7 +31,7 @@ use super::ownership::{OwnershipRaces, Pace};
 use super::request::{self, PinnedRequest, Request};
 use super::select::is_ours;
 use super::topology::TopologyIndex;
-use super::{Driver, Settings, fairness};
+use super::{Driver, Settings, delete, fairness};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
 
 mod ask;
@@ -147,8 +147,8 @@ pub enum Reply {
 pub enum Attempt {
     /// On a claim.
     Claim(claim::Run),
-    /// On a PersistentVolume.
-    Volume(volume::Run),
+    /// On a PersistentVolume; `None` if it does not exist.
+    Volume(Option<delete::Attempt>),
     /// On a claim that was cloned.
     Source(source::Run),
 }
@@ -181,9 +181,9 @@ pub struct Provisioner {
     /// Shared with the copies on which previews decide. None of them exists while a node changes, so that a change
     /// copies nothing.
     topology: Arc<TopologyIndex>,
-    attached: Attached,
+    pub(super) attached: Attached,
     ownership_races: OwnershipRaces,
-    node: Option<Pairs>,
+    pub(super) node: Option<Pairs>,
     pace: Pace,
     seed: u64,
     /// The provisioning journal, if there is one.
@@ -259,7 +259,7 @@ impl Reactor for Provisioner {
     fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
         match attempt {
             Attempt::Claim(run) => self.decide_claim(run, informers, now.instant),
-            Attempt::Volume(run) => self.decide_volume(run, informers),
+            Attempt::Volume(attempt) => self.decide_volume(attempt, informers),
             Attempt::Source(run) => self.decide_source(run, informers),
         }
     }
@@ -268,10 +268,12 @@ impl Reactor for Provisioner {
         let mut due = Wakes::default();
         match (attempt, reply) {
             (Attempt::Claim(run), reply) => self.claim_answered(run, reply, informers, &mut due),
-            (Attempt::Volume(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
+            (Attempt::Volume(Some(attempt)), Reply::Ask(reply)) => {
+                volume::answered(attempt, reply, &mut due);
+            }
             (Attempt::Source(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
-            // Their steps are requests.
-            (Attempt::Volume(_) | Attempt::Source(_), Reply::Claim(_)) => {}
+            // Their steps are requests, and there are none without a volume.
+            (Attempt::Volume(_) | Attempt::Source(_), _) => {}
         }
         due
     }
@@ -285,7 +287,10 @@ impl Reactor for Provisioner {
         let mut due = Wakes::default();
         let verdict = match attempt {
             Attempt::Claim(run) => self.end_claim(run, informers, now.instant, &mut due),
-            Attempt::Volume(run) => self.end_volume(run, informers, now.instant, &mut due),
+            Attempt::Volume(None) => Verdict::Done,
+            Attempt::Volume(Some(attempt)) => {
+                self.end_volume(&attempt, informers, now.instant, &mut due)
+            }
             Attempt::Source(run) => run.end(),
         };
         (verdict, due)

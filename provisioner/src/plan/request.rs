@@ -83,7 +83,7 @@ pub enum Found {
 }
 
 /// Purpose of a write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
     /// Adds or removes the finalizer of a volume that is not deleted.
     Upkeep,
@@ -123,7 +123,7 @@ pub struct Discard {
 }
 
 /// An event of type Normal on a claim.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The claim.
     pub claim: Arc<Claim>,

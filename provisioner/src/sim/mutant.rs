@@ -15,7 +15,7 @@ use super::informers::Informers;
 use super::process::Process;
 use super::run::rpc;
 use super::step::not_done;
-use crate::model::{Claim, Csi, Reclaim, Source, Text, Volume, VolumeDetail};
+use crate::model::{Claim, Csi, FinalizerAction, Reclaim, Source, Text, Volume, VolumeDetail};
 use crate::plan::claim::ClaimReply;
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
@@ -291,7 +291,7 @@ impl Mutant {
         };
         let (purpose, body) = match self {
             Self::RemovesFirst => (Purpose::Remove, Body::Delete(None)),
-            Self::ReleasesFirst => (Purpose::Release, delete::removing()),
+            Self::ReleasesFirst => (Purpose::Release, delete::finalizer(FinalizerAction::Remove)),
             _ => return None,
         };
         Some(Request::Write(Write {

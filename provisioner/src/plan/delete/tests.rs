@@ -5,19 +5,19 @@
 
 mod secrets;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::DeleteVolumeResponse;
+use serde_json::Value;
 use sidecar::controller::Calls as _;
 use sidecar::node_selector::Term;
 use tonic::Code;
 
 use super::*;
-use crate::model::{ClaimRef, Csi, FinalizerDue, InTree, SecretRef};
-use crate::plan::outcome::{Refusal, RpcError};
-use crate::plan::request::Found;
-use crate::testing::driver;
+use crate::model::{Attachment, ClaimRef, Class, Csi, FinalizerDue, InTree, SecretRef};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::request::{Request, Secrets};
+use crate::testing::{Known, driver, provisioner};
 
 const F: &str = VOLUME_FINALIZER;
 const PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -74,11 +74,11 @@ fn class(parameters: &[(&str, &str)]) -> Class {
     }
 }
 
-/// A step in a form that can be compared.
+/// The next request of an attempt, or its end, in a form that can be compared.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Done,
-    Ignored,
+    OfAnotherNode,
     Upkeep(Body),
     Release(Body),
     Remove(Option<Text>),
@@ -87,16 +87,17 @@ enum Seen {
     Fail(Failure),
 }
 
-impl From<Step> for Seen {
-    fn from(step: Step) -> Self {
-        match step {
-            Step::Done => Self::Done,
-            Step::Ignored => Self::Ignored,
-            Step::Fail(failure) => Self::Fail(failure),
-            Step::Ask(Request::Secret(reference)) => Self::Secret(reference),
-            Step::Ask(Request::Call(call)) => Self::Call(call),
-            Step::Ask(Request::Write(write)) => {
+impl From<Result<Request, End>> for Seen {
+    fn from(next: Result<Request, End>) -> Self {
+        match next {
+            Err(End::Done) => Self::Done,
+            Err(End::OfAnotherNode) => Self::OfAnotherNode,
+            Err(End::Failed(failure)) => Self::Fail(failure),
+            Ok(Request::Secret(reference)) => Self::Secret(reference),
+            Ok(Request::Call(call)) => Self::Call(call),
+            Ok(Request::Write(write)) => {
                 assert_eq!(write.object, Object::Volume("pv1".into()));
+                assert_eq!(write.uid.as_deref(), Some("uid-pv1"));
                 match write.purpose {
                     Purpose::Upkeep => Self::Upkeep(write.body),
                     Purpose::Release => Self::Release(write.body),
@@ -107,46 +108,42 @@ impl From<Step> for Seen {
                     purpose => unreachable!("{purpose:?}"),
                 }
             }
-            Step::Ask(Request::Get(_) | Request::Event(_)) => {
-                unreachable!("it asks for no such thing")
-            }
+            Ok(Request::Get(_) | Request::Event(_)) => unreachable!("it asks for no such thing"),
         }
     }
 }
 
 fn attempt(volume: &Volume) -> Attempt {
-    Attempt::new(&"pv1".into(), volume)
+    Attempt::new(&"pv1".into(), Arc::new(volume.clone()), Instant::now())
+}
+
+/// How an attempt on the volume in these caches begins.
+fn begins(provisioner: &Provisioner, known: &Known) -> Seen {
+    let mut attempt = attempt(known.volume.as_ref().unwrap());
+    script::next(provisioner.volume_script(&mut attempt, known)).into()
+}
+
+/// Caches with this volume.
+fn known(volume: Volume) -> Known {
+    Known {
+        volume: Some(volume),
+        ..Known::default()
+    }
 }
 
 /// The first step for `volume`, everything else as in the fixture.
 fn first(volume: &VolumeDetail) -> Seen {
-    let volume = volume.clone().keep();
-    decide(&volume, &attempt(&volume))
+    begins(&provisioner(None), &known(volume.clone().keep()))
 }
 
-fn decide(volume: &Volume, attempt: &Attempt) -> Seen {
+fn decide(volume: &Volume, attempt: &mut Attempt) -> Seen {
     next(volume, attempt).into()
 }
 
-fn next(volume: &Volume, attempt: &Attempt) -> Step {
-    attempt.decide(&View {
-        driver: &driver(),
-        volume,
-        class: None,
-        attached_to: None,
-        attachments_missed: false,
-        node: None,
-    })
-}
-
-/// The next step, which must be a request.
-fn ask(volume: &Volume, attempt: &Attempt) -> Request {
-    match next(volume, attempt) {
-        Step::Ask(request) => request,
-        step @ (Step::Done | Step::Ignored | Step::Fail(_)) => {
-            unreachable!("{:?}", Seen::from(step))
-        }
-    }
+/// How the attempt goes on after it has read the volume so.
+fn next(volume: &Volume, attempt: &mut Attempt) -> Result<Request, End> {
+    attempt.current = Arc::new(volume.clone());
+    script::next(provisioner(None).volume_script(attempt, &known(volume.clone())))
 }
 
 /// The reply to a request that succeeds.
@@ -430,91 +427,63 @@ fn volumes_are_deleted_kept_or_left_alone() {
         assert_eq!(first(&volume), expected, "row {row}");
     }
     assert_eq!(
-        decide(&Volume::NameOnly, &attempt(&Volume::NameOnly)),
+        begins(&provisioner(None), &known(Volume::NameOnly)),
         Seen::Done
     );
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 fn what_must_hold_before_a_volume_is_deleted() {
-    let (attached, volume, class) = (Text::from("n1"), released(), class(&[]));
-    let volume = volume.keep();
-    let driver = driver();
-    let view = View {
-        driver: &driver,
-        volume: &volume,
-        class: Some(&class),
-        attached_to: None,
-        attachments_missed: false,
-        node: None,
-    };
-    let decide = |view: &View<'_>| Seen::from(attempt(view.volume).decide(view));
-    assert_eq!(decide(&view), call(&[]), "rows 218, 219");
-    let in_use = View {
-        attached_to: Some(&attached),
-        ..view
+    let known = || Known {
+        class: Some(class(&[])),
+        ..known(released().keep())
     };
     assert_eq!(
-        decide(&in_use),
-        Seen::Fail(Failure::Attached("pv1".into(), "n1".into())),
-        "row 217"
+        begins(&provisioner(None), &known()),
+        call(&[]),
+        "rows 218, 219"
     );
+    let mut in_use = provisioner(None);
+    in_use.attached.add(&Attachment {
+        volume: "pv1".into(),
+        node: "n1".into(),
+    });
     let attached = Failure::Attached("pv1".into(), "n1".into());
     assert!(attached.is_event() && !attached.is_counted(), "N-8a");
-    let unknown = View {
+    assert_eq!(begins(&in_use, &known()), Seen::Fail(attached), "row 217");
+    let unknown = Known {
         attachments_missed: true,
-        ..view
+        ..known()
     };
-    assert_eq!(
-        decide(&unknown),
-        Seen::Fail(Failure::AttachmentsMissed),
-        "FS-19"
-    );
+    let missed = Seen::Fail(Failure::AttachmentsMissed);
+    assert_eq!(begins(&provisioner(None), &unknown), missed, "FS-19");
     for lacking in [0, 1] {
-        let mut driver = driver.clone();
+        let mut driver = driver();
         match lacking {
             0 => driver.abilities.controller = false,
             _ => driver.abilities.create_delete = false,
         }
-        let incapable = View {
-            driver: &driver,
-            ..view
-        };
+        let incapable = Known { driver, ..known() };
         assert_eq!(
-            decide(&incapable),
+            begins(&provisioner(None), &incapable),
             Seen::Fail(Failure::Incapable),
             "12.4 step 3"
         );
     }
-    let node: Pairs = [("key", "foo")].into_iter().collect();
+    let mut there = provisioner(None);
+    there.node = Some([("key", "foo")].into_iter().collect());
     let elsewhere = VolumeDetail {
         affinity: Some(Arc::from([Term::default()])),
         ..released()
-    }
-    .keep();
-    let there = View {
-        volume: &elsewhere,
-        node: Some(&node),
-        ..view
     };
-    assert_eq!(decide(&there), Seen::Ignored, "row 278");
-    assert_eq!(
-        decide(&View {
-            node: Some(&node),
-            ..view
-        }),
-        call(&[]),
-        "row 279"
-    );
-    assert_eq!(
-        decide(&View {
-            volume: &elsewhere,
-            ..view
-        }),
-        call(&[]),
-        "12.4 not per node"
-    );
+    let elsewhere = Known {
+        volume: Some(elsewhere.keep()),
+        ..known()
+    };
+    assert_eq!(begins(&there, &elsewhere), Seen::OfAnotherNode, "row 278");
+    assert_eq!(begins(&there, &known()), call(&[]), "row 279");
+    let everywhere = begins(&provisioner(None), &elsewhere);
+    assert_eq!(everywhere, call(&[]), "12.4 not per node");
 }
 
 /// Runs an attempt on `volume` to its end: the requests by name, and its result. The reply to DELETE is the object
@@ -527,7 +496,7 @@ fn run(
     let mut steps = Vec::new();
     for _ in 0..9 {
         let kept = volume.clone().keep();
-        let name = match decide(&kept, &attempt) {
+        let name = match decide(&kept, &mut attempt) {
             Seen::Done => return (steps, Ok(())),
             Seen::Call(_) => "DeleteVolume",
             Seen::Remove(uid) => {
@@ -536,21 +505,20 @@ fn run(
                 "DELETE"
             }
             Seen::Release(patch) => {
-                assert_eq!(patch, removing());
+                assert_eq!(patch, finalizer(FinalizerAction::Remove));
                 volume.finalizers = finalizers(&[PROTECTION]);
                 "PATCH"
             }
-            step @ (Seen::Ignored | Seen::Upkeep(_) | Seen::Secret(_) | Seen::Fail(_)) => {
-                unreachable!("{step:?}")
-            }
+            step => unreachable!("{step:?}"),
         };
-        let request = ask(&kept, &attempt);
+        let request = next(&kept, &mut attempt).unwrap();
         let reply = match removed.clone().filter(|_| name == "DELETE") {
             Some(error) => request.refused(error),
             None => granted(request),
         };
         steps.push(name);
-        if let Err(failure) = attempt.answered(reply) {
+        attempt.answered(reply);
+        if let Some(End::Failed(failure)) = attempt.over.take() {
             return (steps, Err(failure));
         }
     }
@@ -619,13 +587,13 @@ fn row_215_a_failed_call_is_an_event_whatever_its_code() {
         ];
         for result in results {
             let mut attempt = attempt(&volume);
-            let Request::Call(call) = ask(&volume, &attempt) else {
+            let Ok(Request::Call(call)) = next(&volume, &mut attempt) else {
                 unreachable!("no call")
             };
-            let reply = Reply::Call(call.failed(result), Duration::ZERO);
-            let failure = attempt.answered(reply).unwrap_err();
-            assert_eq!(failure, Failure::Call(error.clone()), "row 215");
+            attempt.answered(Reply::Call(call.failed(result), Duration::ZERO));
+            let failure = Failure::Call(error.clone());
             assert!(failure.is_event() && failure.is_counted(), "row 215");
+            assert_eq!(attempt.over, Some(End::Failed(failure)), "row 215");
             assert!(!attempt.has_deleted());
         }
     }
@@ -639,18 +607,25 @@ fn upkeep_is_done_once_per_attempt() {
         ..released()
     }
     .keep();
-    let mut done = attempt(&volume);
-    done.answered(granted(ask(&volume, &done))).unwrap();
+    let answered = |reply: fn(Request) -> Reply| {
+        let mut attempt = attempt(&volume);
+        let request = next(&volume, &mut attempt).unwrap();
+        attempt.answered(reply(request));
+        attempt
+    };
+    let mut done = answered(granted);
     assert_eq!(
-        decide(&volume, &done),
+        decide(&volume, &mut done),
         Seen::Done,
         "also where a webhook undoes it"
     );
-    let mut failing = attempt(&volume);
-    let refuse = |error| ask(&volume, &attempt(&volume)).refused(error);
-    let failure = failing.answered(refuse(refused(false))).unwrap_err();
+    let failure = Failure::FinalizerAction(refused(false));
     assert!(!failure.is_event() && !failure.is_counted());
-    failing.answered(refuse(refused(true))).unwrap();
+    let failing = answered(|request| request.refused(refused(false)));
+    assert_eq!(failing.over, Some(End::Failed(failure)));
+    let mut gone = answered(|request| request.refused(refused(true)));
+    assert_eq!(gone.over, None);
+    assert_eq!(decide(&volume, &mut gone), Seen::Done);
 }
 
 #[test]
@@ -669,30 +644,35 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
     }
     .keep();
     let mut attempt = attempt(&at(5));
+    // Whether the attempt goes on, and then whether with the cached volume.
+    let taken = |attempt: &mut Attempt, cached: Option<&Volume>| {
+        let current = Arc::new(at(5));
+        attempt.current = Arc::clone(&current);
+        attempt.refresh(cached.cloned().map(Arc::new)).ok()?;
+        Some(!Arc::ptr_eq(&attempt.current, &current))
+    };
     let rows = [
-        ("older", Some(at(4)), Refresh::Keep),
-        ("same", Some(at(5)), Refresh::Keep),
-        ("newer", Some(at(6)), Refresh::Take),
-        ("released no more", Some(Volume::NameOnly), Refresh::Take),
-        ("made anew", Some(another.clone()), Refresh::Gone),
-        ("gone", None, Refresh::Gone),
+        ("older", Some(at(4)), Some(false)),
+        ("same", Some(at(5)), Some(false)),
+        ("newer", Some(at(6)), Some(true)),
+        ("released no more", Some(Volume::NameOnly), Some(true)),
+        ("made anew", Some(another.clone()), None),
+        ("gone", None, None),
     ];
     for (row, cached, expected) in rows {
-        assert_eq!(attempt.refresh(&at(5), cached.as_ref()), expected, "{row}");
+        assert_eq!(taken(&mut attempt, cached.as_ref()), expected, "{row}");
     }
-    attempt.answered(granted(ask(&at(5), &attempt))).unwrap();
+    let request = next(&at(5), &mut attempt).unwrap();
+    attempt.answered(granted(request));
     let rows = [
-        ("newer", Some(at(6)), Refresh::Take),
-        ("released no more", Some(Volume::NameOnly), Refresh::Keep),
-        ("made anew", Some(another), Refresh::Gone),
-        ("gone", None, Refresh::Keep),
+        ("newer", Some(at(6)), Some(true)),
+        ("released no more", Some(Volume::NameOnly), Some(false)),
+        ("made anew", Some(another), None),
+        ("gone", None, Some(false)),
     ];
     for (row, cached, expected) in rows {
-        assert_eq!(
-            attempt.refresh(&at(5), cached.as_ref()),
-            expected,
-            "deleted, {row}"
-        );
+        let taken = taken(&mut attempt, cached.as_ref());
+        assert_eq!(taken, expected, "deleted, {row}");
     }
 }
 
@@ -706,7 +686,8 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
     };
     let before = bound(Reclaim::Delete, &[]).keep();
     let mut done = attempt(&before);
-    done.answered(granted(ask(&before, &done))).unwrap();
+    let request = next(&before, &mut done).unwrap();
+    done.answered(granted(request));
     let rows = [
         ("done", bound(Reclaim::Delete, &[F]), false),
         ("undone by a webhook", bound(Reclaim::Delete, &[]), false),
@@ -714,10 +695,10 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
         ("released meanwhile", released(), true),
     ];
     for (row, after, expected) in rows {
-        assert_eq!(done.is_to_follow(&after.keep()), expected, "{row}");
+        done.current = Arc::new(after.keep());
+        assert_eq!(done.is_to_follow(), expected, "{row}");
     }
-    let released = released().keep();
-    assert!(!attempt(&released).is_to_follow(&released));
+    assert!(!attempt(&released().keep()).is_to_follow());
 }
 
 /// Found by the simulation: the volume was deleted, its object stayed, and was taken for removed.
@@ -728,12 +709,12 @@ fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
         uid: "uid-pv1".into(),
         ..FinalizerDue::default()
     })));
-    assert_eq!(decide(&released, &attempt), call(&[]));
-    let reply = granted(ask(&released, &attempt));
-    assert!(attempt.answered(reply).is_ok());
+    assert_eq!(decide(&released, &mut attempt), call(&[]));
+    let request = next(&released, &mut attempt).unwrap();
+    attempt.answered(granted(request));
     assert_eq!(
-        attempt.refresh(&released, Some(&released)),
-        Refresh::Keep,
+        decide(&released, &mut attempt),
+        Seen::Remove(Some("uid-pv1".into())),
         "the object is still to go"
     );
 }

@@ -81,15 +81,11 @@ fn secrets_come_from_the_volume_or_its_class() {
         ("227", legacy(), Some(&half), Err(())),
     ];
     for (row, volume, class, expected) in rows {
-        let volume = volume.keep();
-        let step = Seen::from(attempt(&volume).decide(&View {
-            driver: &driver(),
-            volume: &volume,
-            class,
-            attached_to: None,
-            attachments_missed: false,
-            node: None,
-        }));
+        let known = Known {
+            class: class.cloned(),
+            ..known(volume.keep())
+        };
+        let step = begins(&provisioner(None), &known);
         match expected {
             Ok(expected) => assert_eq!(step, expected, "row {row}"),
             Err(()) => assert!(
@@ -147,19 +143,15 @@ fn m_86_and_87_secrets_of_classes_of_in_tree_plugins() {
             ..in_tree(name, owner(None, Some(name), None))
         }
         .keep();
-        let driver = Driver {
-            name: name.into(),
-            ..driver()
+        let known = Known {
+            driver: Driver {
+                name: name.into(),
+                ..driver()
+            },
+            class: Some(class),
+            ..known(volume)
         };
-        let step = Seen::from(attempt(&volume).decide(&View {
-            driver: &driver,
-            volume: &volume,
-            class: Some(&class),
-            attached_to: None,
-            attachments_missed: false,
-            node: None,
-        }));
-        assert_eq!(step, expected, "{row}");
+        assert_eq!(begins(&provisioner(None), &known), expected, "{row}");
     }
 }
 
@@ -180,13 +172,34 @@ fn rows_221_222_the_secret_s_values_are_sent_or_nothing() {
     ];
     for (row, values, expected) in rows {
         let mut attempt = attempt(&volume);
-        let step = decide(&volume, &attempt);
+        let step = decide(&volume, &mut attempt);
         assert_eq!(step, Seen::Secret(secret("y", "x")), "row {row}");
-        let reply = Reply::Secret(secret("y", "x"), values);
-        attempt.answered(reply).unwrap();
-        assert_eq!(decide(&volume, &attempt), expected, "row {row}");
+        attempt.answered(Reply::Secret(secret("y", "x"), values));
+        assert_eq!(attempt.over, None, "row {row}");
+        assert_eq!(decide(&volume, &mut attempt), expected, "row {row}");
     }
-    let reply = Reply::Secret(secret("y", "x"), Err(SecretError::NotText));
-    let failure = attempt(&volume).answered(reply);
-    assert_eq!(failure, Err(Failure::SecretNotText(secret("y", "x"))));
+    let mut attempt = attempt(&volume);
+    let not_text = Err(SecretError::NotText);
+    attempt.answered(Reply::Secret(secret("y", "x"), not_text));
+    let failure = Failure::SecretNotText(secret("y", "x"));
+    assert_eq!(attempt.over, Some(End::Failed(failure)));
+}
+
+#[test]
+fn row_221_another_secret_is_read_if_the_volume_names_another_one_by_then() {
+    let named = |name: &str| {
+        VolumeDetail {
+            deletion_secret_name: Some(name.into()),
+            deletion_secret_namespace: Some("y".into()),
+            ..released()
+        }
+        .keep()
+    };
+    let asks = |name: &str| Seen::Secret(secret("y", name));
+    let mut attempt = attempt(&named("x"));
+    assert_eq!(decide(&named("x"), &mut attempt), asks("x"));
+    let values = Secrets::from([("k".to_owned(), "v".to_owned())]);
+    attempt.answered(Reply::Secret(secret("y", "x"), Ok(values)));
+    assert_eq!(decide(&named("z"), &mut attempt), asks("z"));
+    assert_eq!(decide(&named("x"), &mut attempt), call(&[("k", "v")]));
 }
