@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use sidecar::snapshot::SNAPSHOT_IN_GROUP;
 use sidecar::text::Text;
-use sidecar_testkit::sim::server::finalizers;
+use sidecar_testkit::sim::server::{finalizers, key_of};
 
 use super::check::is_deleting;
 use super::groups::{is_member, owner_of};
 use super::kind::Kind;
 use super::objects::{applied_again, restored_elsewhere};
-use super::users::NAMES;
+use super::users::{HOLDER, NAMES};
 use super::world::{Faults, World};
 
 /// Key of the content's VolumeSnapshot.
@@ -75,8 +75,19 @@ impl World {
             return;
         }
         self.uids += 1;
-        let (content, again) = applied_again(name, &format!("U{}", self.uids));
+        let (mut content, again) = applied_again(name, &format!("U{}", self.uids));
+        // An older tool applies no finalizers, and an older csi-snapshotter would not add them.
+        let bare = self.crowded && !self.older && self.dice.one_in(2);
+        if bare {
+            content["metadata"]["finalizers"] = json!([]);
+        }
+        let kept = key_of(&content);
         self.add(Kind::Content, content);
+        if bare && self.dice.one_in(2) {
+            self.edit(Kind::Content, &kept, |content| {
+                content["metadata"]["finalizers"] = json!([HOLDER]);
+            });
+        }
         self.add(Kind::Snapshot, again);
     }
 

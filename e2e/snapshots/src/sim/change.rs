@@ -150,6 +150,12 @@ impl World {
                 return Some(format!("{name} is told of a deletion, and its owner lives"));
             }
         }
+        let wrong = self.changes_handle(before, patch);
+        wrong.or_else(|| self.wrong_report(before, patch))
+    }
+
+    fn changes_handle(&self, before: &Value, patch: &Value) -> Option<String> {
+        let name = &before["metadata"]["name"];
         let after = new_handle(before, patch)?.as_str();
         let before = handle(before).as_str()?;
         match after {

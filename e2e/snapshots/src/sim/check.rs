@@ -85,7 +85,9 @@ impl World {
         // No finalizer held it: the user who deleted it keeps the snapshot.
         let held = holds(last, CONTENT_BOUND) || holds(last, GROUP_CONTENT_BOUND);
         let bare = self.seen.by_hand && !held;
-        if retained || bare || uid.is_empty() {
+        // The snapshot of an unbound content is deleted with it once a look-up has found it.
+        let unknown = uid.is_empty() && handle(last).is_null();
+        if retained || bare || unknown {
             self.outlives(last);
         }
         if bare {
@@ -232,7 +234,6 @@ impl World {
 
     /// Checks a call of CreateSnapshot.
     pub(super) fn hold_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
-        *self.seen.calls.entry(name.clone()).or_default() += 1;
         let Some(content) = self.server.get(Kind::Content, name) else {
             if !self.seen.robbed.contains(name) {
                 self.complain(format!("a snapshot for {name}, which is gone"));

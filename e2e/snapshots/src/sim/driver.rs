@@ -4,17 +4,15 @@
 //! member by member: a call that fails may have done a part, and the next one does the rest.
 
 mod call;
+mod list;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_proto::csi::list_snapshots_response::Entry;
-use csi_proto::csi::{
-    GetVolumeGroupSnapshotResponse, ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
-};
+use csi_proto::csi::{GetVolumeGroupSnapshotResponse, Snapshot, Topology, VolumeGroupSnapshot};
 use serde_json::Value;
 use sidecar::controller::CallError;
 use sidecar::text::Text;
-use sidecar_testkit::sim::storage::{self, Wish, full, plain};
+use sidecar_testkit::sim::storage::{self, Wish};
 use tonic::Code;
 
 use super::check::uid_of;
@@ -33,7 +31,7 @@ pub(super) struct Member {
     /// The group's handle.
     pub(super) group: Text,
     pub(super) volume: Text,
-    size: i64,
+    pub(super) size: i64,
     /// Number of answers that still report it as not ready.
     pub(super) unready: usize,
     /// Number of lists that still lack it.
@@ -61,6 +59,12 @@ impl Groups {
 
     pub(super) fn is_group(&self, handle: &Text) -> bool {
         self.all.contains_key(handle)
+    }
+
+    /// Whether a member ever had this handle.
+    pub(super) fn had(&self, handle: &str) -> bool {
+        let mut all = self.all.values().flatten();
+        all.any(|one| **one == *handle)
     }
 
     /// Cuts all members of the group, or a first part.
@@ -171,8 +175,23 @@ impl World {
             Wish::Delete(handle) if self.groups.members.contains_key(handle) => {
                 Err(Code::InvalidArgument)
             }
-            Wish::Create(_) | Wish::Delete(_) => self.storage.begin(wish),
+            Wish::Delete(_) => self.storage.begin(wish),
+            Wish::Create(name) => {
+                let name = name.clone();
+                self.seen.calls.entry(name.clone()).or_default().made += 1;
+                let begun = self.storage.begin(wish);
+                if begun.is_err() {
+                    self.may_repeat(&name);
+                }
+                begun
+            }
         }
+    }
+
+    /// Records a reason to request the snapshot of this name once more.
+    pub(super) fn may_repeat(&mut self, name: &str) {
+        let calls = self.seen.calls.entry(name.to_owned()).or_default();
+        calls.repeatable += 1;
     }
 
     /// Ends a call.
@@ -209,6 +228,10 @@ impl World {
 
     /// Fails a call with or without effect, or lets it go on.
     pub(super) fn fail<S: Sort>(&mut self, name: &Text, id: u64) -> Code {
+        let call = self.storage.running.iter().find(|call| call.id == id);
+        if let Some(Wish::Create(name)) = call.map(|call| call.wish.clone()) {
+            self.may_repeat(&name);
+        }
         let taken = self.taken();
         match self.dice.below(6) {
             0 => {
@@ -310,33 +333,6 @@ impl World {
         let group_snapshot = Some(group);
         Ok(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
-
-    /// Answers ListSnapshots for one handle, which the driver may spell differently.
-    pub(super) fn lists(&mut self, handle: &str) -> ListSnapshotsResponse {
-        let spelled = self.dice.one_in(4);
-        let found = if let Some(member) = self.groups.members.get_mut(handle) {
-            let late = member.hidden > 0;
-            member.hidden = member.hidden.saturating_sub(1);
-            (!late).then(|| member.shown(&handle.into()))
-        } else {
-            let handle = plain(handle);
-            self.storage.snapshots.get_mut(handle).map(|found| {
-                let mut snapshot = shown(&handle.into(), found.size, found.unready == 0);
-                if spelled {
-                    snapshot.snapshot_id = full(handle);
-                }
-                found.unready = found.unready.saturating_sub(1);
-                snapshot
-            })
-        };
-        let entry = |snapshot| Entry {
-            snapshot: Some(snapshot),
-        };
-        ListSnapshotsResponse {
-            entries: found.map(entry).into_iter().collect(),
-            next_token: String::new(),
-        }
-    }
 }
 
 impl Member {
@@ -359,4 +355,11 @@ fn shown(handle: &Text, size: i64, ready: bool) -> Snapshot {
         ready_to_use: ready,
         ..Snapshot::default()
     }
+}
+
+/// The topology of every snapshot.
+fn there() -> Vec<Topology> {
+    vec![Topology {
+        segments: [("zone".to_owned(), "a".to_owned())].into(),
+    }]
 }

@@ -103,6 +103,9 @@ impl World {
             "Delete"
         };
         let mut made = group_content(&name, of, (&group, &members), policy);
+        if self.crowded && self.dice.one_in(2) {
+            made["spec"]["volumeGroupSnapshotClassName"] = "gl".into();
+        }
         self.copy_of_an_older_life(&mut made, GROUP_MARKS);
         self.add(Kind::GroupContent, made);
         if self.dice.one_in(2) {

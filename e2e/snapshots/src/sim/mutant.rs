@@ -6,6 +6,7 @@
 //! | file | mutants |
 //! |---|---|
 //! | `controller` | those of the snapshot-controller |
+//! | `snapshotter`, `hears` | those of csi-snapshotter: its input and its requests, the driver's answers |
 //! | `group` | those that only groups can reveal |
 
 #![expect(
@@ -15,19 +16,8 @@
 
 mod controller;
 mod group;
-
-use std::sync::Arc;
-
-use sidecar::controller::CallError;
-use sidecar::controller::request::{Body, Patch};
-use sidecar::snapshot::CONTENT_BOUND;
-use sidecar::text::Text;
-use snapshotter::model::{Content, Kind, Policy};
-use snapshotter::plan::patch;
-use snapshotter::plan::request::{
-    self, Call, Called, ContentWrite, Purpose, Reply, Request, StatusWrite,
-};
-use tonic::Code;
+mod hears;
+mod snapshotter;
 
 use super::world::Faults;
 
@@ -111,6 +101,49 @@ pub(super) enum Mutant {
     OverhearsContents,
     /// Does not retry.
     ForgetsRetries,
+    /// Polls snapshots that nobody wants to become ready.
+    PollsWhatIsKept,
+    /// Clears the handle before the snapshot is deleted.
+    ClearsFirst,
+    /// Releases a content along with all other holders.
+    ReleasesForOthers,
+    /// Calls without a Secret that it could not read.
+    AsksWithoutSecret,
+    /// Takes an expired deadline for success.
+    BelievesTimeout,
+    /// Takes `Unavailable` for a final error.
+    TakesUnavailableForFinal,
+    /// Takes an unreachable driver for a refusal.
+    TakesUnsentForFinal,
+    /// Takes an existing snapshot for a group's member because of a copied annotation.
+    TakesCopies,
+    /// Does not poll snapshots that are not ready.
+    ForgetsUnready,
+    /// Retries without back-off.
+    RetriesAtOnce,
+    /// Forgets that the driver called a request impossible.
+    ForgetsImpossible,
+    /// Ignores its own writes until the watch shows them.
+    ForgetsOwnWrites,
+    /// Leaves the mark on contents whose handle is stored.
+    LeavesMark,
+    /// Relies on marks that an older patch under way may remove.
+    TakesNothingOver,
+    /// Ignores the topology of a snapshot.
+    OverhearsTopology,
+    // --- csi-snapshotter, in a crowded cluster
+    /// Calls CreateSnapshot for a content without a finalizer.
+    ForgetsProtection,
+    /// Works for other drivers.
+    TakesForeign,
+    /// Patches contents of any version.
+    PatchesAnyVersion,
+    /// Takes the first entry of a list for the right one.
+    TakesFirstEntry,
+    /// Accepts an entry of a list only if its handle is spelled as requested.
+    TakesOnlyEqual,
+    /// Does not check again when a class passes to its driver.
+    ForgetsForeignClasses,
     // --- groups: snapshot-controller
     /// Adds no finalizer to a group.
     LeavesGroupsBare,
@@ -163,6 +196,8 @@ pub(super) enum Mutant {
     CompletesAnswers,
     /// Takes an answer about another group for its own.
     BelievesOtherGroups,
+    /// Writes the recorded members of a group in another order.
+    ReordersMembers,
 }
 
 /// A mutant, the faults under which it must be caught, the violation, and a seed whose run shows it: the
@@ -170,8 +205,8 @@ pub(super) enum Mutant {
 pub(super) type Caught = (Mutant, Faults, &'static str, u64);
 
 impl Mutant {
-    /// All mutants that need no groups.
-    pub(super) const CAUGHT_BY: [Caught; 37] = [
+    /// All mutants that need neither groups nor a crowded cluster.
+    pub(super) const CAUGHT_BY: [Caught; 52] = [
         (Self::IgnoresPolicy, Faults::None, "was to be kept", 1),
         (Self::DeletesAnything, Faults::None, "was to be kept", 46),
         (
@@ -239,103 +274,66 @@ impl Mutant {
         (Self::AsksWithoutLease, Faults::Crashes, "", 88),
         (Self::OverhearsContents, Faults::None, "", 0),
         (Self::ForgetsRetries, Faults::All, "", 0),
+        (Self::PollsWhatIsKept, Faults::None, "nobody wants", 0),
+        (Self::ClearsFirst, Faults::None, "is cleared before", 0),
+        (Self::ReleasesForOthers, Faults::None, "loses x/y", 0),
+        (
+            Self::AsksWithoutSecret,
+            Faults::All,
+            "without its Secret",
+            0,
+        ),
+        (Self::BelievesTimeout, Faults::All, "an unknown handle", 0),
+        (
+            Self::TakesUnavailableForFinal,
+            Faults::All,
+            "is nobody's",
+            0,
+        ),
+        (Self::TakesUnsentForFinal, Faults::All, "is nobody's", 0),
+        (Self::TakesCopies, Faults::None, "is nobody's", 0),
+        (Self::ForgetsUnready, Faults::None, "is not ready", 0),
+        (Self::RetriesAtOnce, Faults::None, "without end", 0),
+        (Self::ForgetsImpossible, Faults::None, "too soon", 0),
+        (Self::ForgetsOwnWrites, Faults::None, "without effect", 0),
+        (Self::LeavesMark, Faults::None, "keeps the mark", 0),
+        (Self::TakesNothingOver, Faults::All, "is nobody's", 0),
+        (
+            Self::OverhearsTopology,
+            Faults::None,
+            "without its topology",
+            0,
+        ),
     ];
 
-    /// The content as a faulty snapshotter sees it.
-    pub(super) fn sees(self, content: &Arc<Content>) -> Arc<Content> {
-        let mut seen = Arc::clone(content);
-        match self {
-            Self::DeletesOnDeletionAlone if seen.deleting => {
-                Arc::make_mut(&mut seen).being_deleted = true;
-            }
-            Self::ForgetsMark => Arc::make_mut(&mut seen).being_created = true,
-            Self::DeletesInDoubt if seen.deleting => {
-                Arc::make_mut(&mut seen).being_created = false;
-            }
-            Self::DeletesRetained => Arc::make_mut(&mut seen).policy = Policy::Delete,
-            _ => self.sees_of_group(&mut seen),
-        }
-        seen
+    /// Mutants of csi-snapshotter that only a crowded cluster can reveal.
+    pub(super) const CAUGHT_IN_A_CROWD: [Caught; 6] = [
+        (Self::ForgetsProtection, Faults::None, "not protected", 0),
+        (Self::TakesForeign, Faults::None, "another driver", 0),
+        (Self::PatchesAnyVersion, Faults::None, "loses x/y", 0),
+        (Self::TakesFirstEntry, Faults::None, "another size", 0),
+        (Self::TakesOnlyEqual, Faults::None, "is not ready", 0),
+        (Self::ForgetsForeignClasses, Faults::All, "never ready", 0),
+    ];
+
+    /// All mutants.
+    pub(super) fn all() -> impl Iterator<Item = &'static Caught> {
+        let single = Self::CAUGHT_BY.iter().chain(&Self::CAUGHT_IN_A_CROWD);
+        single.chain(&Self::CAUGHT_WITH_GROUPS)
     }
 
-    pub(super) fn snapshotter_wants(
-        self,
-        request: Request,
-        name: &Text,
-        content: Option<&Content>,
-    ) -> Request {
-        let Some(content) = content.filter(|_| self != Self::None) else {
-            return request;
-        };
-        let write = |what, body| Request::Write(request::patch(name, Purpose::Content(what), body));
-        match (self, request) {
-            (Self::UnmarksFirst, Request::Write(asked))
-                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
-                    && content.being_created =>
-            {
-                write(ContentWrite::Unmark, patch::unmark(content))
-            }
-            (Self::UnmarksGroupsFirst, Request::Write(asked))
-                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
-                    && content.being_created
-                    && content.kind() == Kind::Group =>
-            {
-                write(ContentWrite::Unmark, patch::unmark(content))
-            }
-            (Self::ReleasesFirst, Request::Call(Call::Delete(_))) if content.is_protected() => {
-                write(ContentWrite::Release, patch::release(content))
-            }
-            (Self::NamesAnew, Request::Call(Call::Create(mut call))) => {
-                call.name = format!("{}-{}", call.name, content.version);
-                Request::Call(Call::Create(call))
-            }
-            (Self::ForgetsMark, Request::Write(mut asked))
-                if asked.purpose == Purpose::Content(ContentWrite::Mark) =>
-            {
-                if let Body::Patch(_, Patch::Merge(body)) = &mut asked.body {
-                    let metadata = body["metadata"].as_object_mut().unwrap();
-                    metadata.remove("annotations");
-                    metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
-                }
-                Request::Write(asked)
-            }
-            (_, request) => self.wants_of_group(request, content),
-        }
+    /// Whether a run needs groups to reveal it; `None` for the programs as shipped.
+    pub(super) fn needs_groups(self) -> Option<bool> {
+        self.is_one_of(&Self::CAUGHT_WITH_GROUPS)
     }
 
-    pub(super) fn snapshotter_hears(self, reply: Reply, content: Option<&Content>) -> Reply {
-        match reply {
-            Reply::Call(called, took) => Reply::Call(self.hears_call(called, content), took),
-            reply => reply,
-        }
+    /// Whether a run needs a crowded cluster to reveal it; `None` for the programs as shipped.
+    pub(super) fn needs_crowd(self) -> Option<bool> {
+        self.is_one_of(&Self::CAUGHT_IN_A_CROWD)
     }
 
-    fn hears_call(self, called: Called, content: Option<&Content>) -> Called {
-        match (self, called) {
-            (
-                Self::TakesTimeoutForFinal,
-                Called::Create(call, Err(CallError::Failed(mut error))),
-            ) if error.code == Code::DeadlineExceeded => {
-                error.code = Code::Internal;
-                Called::Create(call, Err(CallError::Failed(error)))
-            }
-            (Self::BelievesDeleted, Called::Delete(call, Err(CallError::Failed(_)))) => {
-                Called::Delete(call, Ok(Default::default()))
-            }
-            (Self::TakesCutForReady, Called::Create(call, Ok(mut response))) => {
-                if let Some(snapshot) = &mut response.snapshot {
-                    snapshot.ready_to_use = true;
-                }
-                Called::Create(call, Ok(response))
-            }
-            (Self::TakesOther, Called::Create(call, Ok(mut response))) => {
-                let record = content.and_then(|content| content.handle());
-                if let (Some(record), Some(snapshot)) = (record, &mut response.snapshot) {
-                    snapshot.snapshot_id = record.to_string();
-                }
-                Called::Create(call, Ok(response))
-            }
-            (_, called) => self.hears_of_group(called, content),
-        }
+    fn is_one_of(self, table: &[Caught]) -> Option<bool> {
+        let mut mutants = table.iter();
+        (self != Self::None).then(|| mutants.any(|(mutant, ..)| *mutant == self))
     }
 }

@@ -1,10 +1,16 @@
 //! Objects as people write them.
 
 use serde_json::{Value, json};
+use sidecar::snapshot::group::{GET_SECRET_NAME_PARAMETER, GET_SECRET_NAMESPACE_PARAMETER};
 use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 use sidecar::text::Text;
+use snapshotter::plan::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE};
 
 pub(super) const DRIVER: &str = "T";
+/// Another driver.
+pub(super) const OTHER: &str = "other";
+/// Name of the Secret for lists.
+pub(super) const LISTING: &str = "list";
 
 /// VolumeSnapshot `ns/<name>` of a claim, with a class.
 pub(super) fn snapshot(name: &str, uid: &str, claim: &str, class: Option<&str>) -> Value {
@@ -40,7 +46,7 @@ pub(super) fn content(name: &str, of: &str, handle: &str, policy: &str) -> Value
     })
 }
 
-/// VolumeSnapshotClass. `cr` retains, `cs` names a Secret, `d1` and `d2` are defaults.
+/// VolumeSnapshotClass. `cr` retains, `cs` names a Secret, `cl` one for lists, `d1` and `d2` are defaults.
 pub(super) fn class(name: &str) -> Value {
     let policy = if name == "cr" { "Retain" } else { "Delete" };
     let mut class = json!({
@@ -53,6 +59,9 @@ pub(super) fn class(name: &str) -> Value {
             "csi.storage.k8s.io/snapshotter-secret-namespace": "ns",
         });
     }
+    if name == "cl" {
+        class["parameters"] = json!({LIST_SECRET_NAME: LISTING, LIST_SECRET_NAMESPACE: "ns"});
+    }
     if name == "d1" || name == "d2" {
         class["metadata"]["annotations"] =
             json!({"snapshot.storage.kubernetes.io/is-default-class": "true"});
@@ -60,8 +69,14 @@ pub(super) fn class(name: &str) -> Value {
     class
 }
 
-pub(super) fn secret() -> Value {
-    json!({"metadata": {"name": "sec", "namespace": "ns"}})
+/// Secret `ns/<name>`.
+pub(super) fn secret(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "ns"}})
+}
+
+/// The value in the Secret of this name.
+pub(super) fn value_of(secret: &str) -> &'static str {
+    if secret == LISTING { "l" } else { "s" }
 }
 
 /// Claim `ns/<name>`, bound to that volume.
@@ -174,7 +189,7 @@ pub(super) fn group_content(
     })
 }
 
-/// VolumeGroupSnapshotClass. `gr` retains, `gs` names a Secret, `gd` is the default.
+/// VolumeGroupSnapshotClass. `gr` retains, `gs` names a Secret, `gl` one for look-ups, `gd` is the default.
 pub(super) fn group_class(name: &str) -> Value {
     let policy = if name == "gr" { "Retain" } else { "Delete" };
     let mut class = json!({
@@ -185,6 +200,11 @@ pub(super) fn group_class(name: &str) -> Value {
         class["parameters"] = json!({
             "csi.storage.k8s.io/group-snapshotter-secret-name": "sec",
             "csi.storage.k8s.io/group-snapshotter-secret-namespace": "ns",
+        });
+    }
+    if name == "gl" {
+        class["parameters"] = json!({
+            GET_SECRET_NAME_PARAMETER: LISTING, GET_SECRET_NAMESPACE_PARAMETER: "ns",
         });
     }
     if name == "gd" {

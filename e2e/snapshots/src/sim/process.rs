@@ -1,9 +1,11 @@
 //! One process of either program: its reactor as shipped, caches fed by late events, sets as
 //! queues, and attempts that advance step by step.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
-use sidecar::controller::reactor::{DueOf, Now};
+use sidecar::controller::reactor::{DueOf, Now, Verdict};
 use sidecar::refusal::{ApiError, Refusal};
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{
@@ -58,11 +60,16 @@ pub(super) type Running<P> = attempts::Running<P>;
 pub(super) type State<P> = attempts::State<P>;
 pub(super) type Dues<P> = Vec<DueOf<<P as Simulated>::Reactor>>;
 
+/// How long a request that the driver called impossible is not repeated, unless something changes.
+const IMPOSSIBLE: Duration = Duration::from_secs(30);
+
 /// Notes about an attempt.
 #[derive(Default)]
 pub(super) struct Note {
     /// Its last effect.
     pub(super) last: Option<Effect>,
+    /// The name of the snapshot that the driver has reported, until the content's status has the report.
+    pub(super) untold: Option<String>,
 }
 
 /// A warning to users: its reason, the key of its object, its message.
@@ -100,6 +107,14 @@ pub(super) trait Program:
     ) -> RequestOf<Self>;
     /// Whether a key is retried after this verdict.
     fn retries(&self, verdict: &VerdictOf<Self>) -> bool;
+    /// The wait that a mutant chooses in place of the verdict's.
+    fn hurries(&self, _verdict: &VerdictOf<Self>) -> Option<Duration> {
+        None
+    }
+    /// Whether, as far as it knows, nobody wants the driver's report about this key any more.
+    fn is_unwanted(&self, _key: &KeyOf<Self>) -> bool {
+        false
+    }
     /// Whether a wake of this key arrives.
     fn wakes(&self, key: &KeyOf<Self>) -> bool;
     /// The warnings to users among the notices.
@@ -125,6 +140,10 @@ pub(super) struct Process<P: Program> {
     pub(super) known: P,
     /// Warnings not checked yet.
     pub(super) warnings: Vec<Warning>,
+    /// Keys that an event or an answer has queued since their last attempt began.
+    woken: BTreeSet<KeyOf<P>>,
+    /// When the driver called the request of a key impossible. Nothing has changed since.
+    impossible: BTreeMap<KeyOf<P>, Instant>,
 }
 
 impl<P: Program> Process<P> {
@@ -133,11 +152,15 @@ impl<P: Program> Process<P> {
             attempts: Attempts::new(P::reactor(), "2026-01-02T03:04:05Z"),
             known: P::new(mutant),
             warnings: Vec::new(),
+            woken: BTreeSet::new(),
+            impossible: BTreeMap::new(),
         }
     }
 
-    fn take(&mut self, mut due: DueOf<P::Reactor>) {
+    pub(super) fn take(&mut self, mut due: DueOf<P::Reactor>) {
         due.wakes.retain(|wake| self.known.wakes(&wake.key));
+        let woken = due.wakes.iter().map(|wake| wake.key.clone());
+        self.woken.extend(woken);
         self.warnings.extend(P::warnings(&due));
         self.attempts.take(due);
     }
@@ -149,7 +172,23 @@ impl<P: Program> Process<P> {
     }
 
     pub(super) fn begin(&mut self, key: &KeyOf<P>) {
+        if self.woken.remove(key) {
+            self.impossible.remove(key);
+        }
         self.attempts.begin(key, self.known.informers());
+    }
+
+    /// The driver calls the key's request impossible.
+    pub(super) fn is_impossible(&mut self, key: &KeyOf<P>) {
+        let now = self.attempts.now.instant;
+        self.impossible.insert(key.clone(), now);
+    }
+
+    /// Whether the driver has just called the key's request impossible.
+    pub(super) fn asks_too_soon(&self, key: &KeyOf<P>) -> bool {
+        let now = self.attempts.now.instant;
+        let since = self.impossible.get(key);
+        since.is_some_and(|since| now < *since + IMPOSSIBLE)
     }
 
     /// The next request of attempt `index`; `None` once the attempt has ended.
@@ -161,8 +200,17 @@ impl<P: Program> Process<P> {
         }
         let (key, verdict, due) = attempts.end(index, informers);
         self.take(due);
-        if self.known.retries(&verdict) {
-            self.attempts.settle(key, &verdict);
+        if !matches!(verdict, Verdict::After { .. }) {
+            // It has failed in another way since.
+            self.impossible.remove(&key);
+        }
+        match self.known.hurries(&verdict) {
+            Some(wait) if wait.is_zero() => {
+                self.attempts.ready.insert(key);
+            }
+            Some(wait) => self.attempts.delay(key, wait),
+            None if self.known.retries(&verdict) => self.attempts.settle(key, &verdict),
+            None => {}
         }
         None
     }

@@ -32,6 +32,7 @@ impl World {
             // Even a permanent failure holds no objects of others.
             self.settle()?;
             self.check_claims()?;
+            self.check_beside()?;
         }
         self.mend();
         self.settle()?;
@@ -170,6 +171,9 @@ impl World {
         }
         self.check_groups()?;
         self.check_claims()?;
+        self.check_marks()?;
+        self.check_calls()?;
+        self.check_lost()?;
         let known = |name: &Text| {
             let content = self.server.get(Kind::Content, name)?;
             let waits = self.is_held_by_driver(content) || self.is_lost(content);
@@ -191,14 +195,14 @@ impl World {
     }
 
     /// Whether the content stays Terminating because the driver refuses to delete a group's member alone.
-    fn is_held_by_driver(&self, content: &Value) -> bool {
+    pub(super) fn is_held_by_driver(&self, content: &Value) -> bool {
         let handle = content["spec"]["source"]["snapshotHandle"].as_str();
         is_deleting(content) && handle.is_some_and(|one| self.groups.members.contains_key(one))
     }
 
     /// Whether a group's deletion took along an administrator's snapshot before anybody knew that it was a
     /// member: its content is retried as long as somebody wants it.
-    fn is_lost(&self, content: &Value) -> bool {
+    pub(super) fn is_lost(&self, content: &Value) -> bool {
         let handle = content["spec"]["source"]["snapshotHandle"].as_str();
         handle.is_some_and(|handle| {
             let there = self.groups.members.contains_key(handle)

@@ -31,13 +31,23 @@ pub(super) struct Seen {
     pub(super) cut: BTreeSet<Text>,
     /// Number of contents created, by UID of their VolumeSnapshot.
     pub(super) made: BTreeMap<Text, usize>,
-    /// Number of calls to create a snapshot, and of answers that it is not ready.
-    pub(super) calls: BTreeMap<Text, usize>,
+    /// Calls to create a snapshot, by its name.
+    pub(super) calls: BTreeMap<String, Calls>,
     /// Whether a user is acting.
     pub(super) by_hand: bool,
     /// The state at the last check, which need not be repeated for the same state.
     pub(super) checked: Stamp,
     pub(super) stored: Stamp,
+}
+
+/// Calls to create one snapshot.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// Number of calls.
+    pub(super) made: usize,
+    /// How many of them gave a reason for another one: they failed, the snapshot was not ready, or the answer came when
+    /// nobody wanted it.
+    pub(super) repeatable: usize,
 }
 
 /// The versions of the server and of storage.

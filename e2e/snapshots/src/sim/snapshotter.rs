@@ -20,7 +20,7 @@ use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{Simulated, VerdictOf};
 use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::storage::{Wish, plain};
-use snapshotter::model::{Class, Content};
+use snapshotter::model::{Class, Content, Policy};
 use snapshotter::plan::driver::Abilities;
 use snapshotter::plan::outcome::RpcError;
 use snapshotter::plan::reactor::Change;
@@ -31,7 +31,7 @@ use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
-use super::objects::DRIVER;
+use super::objects::{DRIVER, value_of};
 use super::process::{Act, Dues, Failure, Note, Process, Program, Warning};
 use super::request::Request;
 use super::world::World;
@@ -105,7 +105,8 @@ impl<S: Sort> Informers for Snapshotter<S> {
     }
 
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
-        self.classes.store.get(name).cloned()
+        let class = self.classes.store.get(name)?;
+        Some(self.mutant.sees_class(class))
     }
 }
 
@@ -127,7 +128,9 @@ impl<S: Sort> Snapshotter<S> {
 
     fn class(&self, of: &mut Shipped, change: &store::Change<Class>) -> Dues<Self> {
         let (name, old, new, _) = parts(change);
-        vec![of.observe(Change::Class { name, old, new }, self)]
+        let due = of.observe(Change::Class { name, old, new }, self);
+        let hears = self.mutant.hears_of_classes();
+        if hears { vec![due] } else { Vec::new() }
     }
 }
 
@@ -218,6 +221,7 @@ impl<S: Sort> Program for Snapshotter<S> {
         if kind != S::CONTENT {
             return Vec::new();
         }
+        let json = json.filter(|_| self.mutant.knows_its_writes());
         let change = self.contents.end_write(key, json);
         let dues = change.map(|change| self.content(of, &change));
         dues.unwrap_or_default()
@@ -229,8 +233,17 @@ impl<S: Sort> Program for Snapshotter<S> {
             .snapshotter_wants(request, name, content.map(|known| &**known))
     }
 
-    fn retries(&self, _verdict: &VerdictOf<Self>) -> bool {
-        self.mutant != Mutant::ForgetsRetries
+    fn retries(&self, verdict: &VerdictOf<Self>) -> bool {
+        self.mutant.retries(verdict)
+    }
+
+    fn hurries(&self, verdict: &VerdictOf<Self>) -> Option<Duration> {
+        self.mutant.hurries(verdict)
+    }
+
+    fn is_unwanted(&self, name: &Text) -> bool {
+        let content = self.contents.store.get(name);
+        content.is_none_or(|content| content.deleting || is_kept(content))
     }
 
     fn wakes(&self, _name: &Text) -> bool {
@@ -275,7 +288,8 @@ impl<S: Sort> Program for Snapshotter<S> {
             (Decided::Get(name), Ok(_)) => Reply::Get(name, Ok(())),
             (Decided::Write(write), Ok(_)) => Reply::Write(write, Ok(())),
             (Decided::Secret(secret), Ok(_)) => {
-                Reply::Secret(secret, Ok([("u".to_owned(), "s".to_owned())].into()))
+                let value = value_of(&secret.name).to_owned();
+                Reply::Secret(secret, Ok([("u".to_owned(), value)].into()))
             }
             (request, Err(failure)) => request.refused(failure.into()),
             (Decided::Call(_) | Decided::Event(_), Ok(_)) => {
@@ -300,6 +314,12 @@ impl<S: Sort> Program for Snapshotter<S> {
             Decided::Call(Call::CreateGroup(call)) => world.hold_group_create(name, call),
             Decided::Call(Call::DeleteGroup(call)) => world.hold_group_delete(name, call),
             _ => {}
+        }
+        match request {
+            Decided::Call(call) => world.hold_call::<S>(name, call),
+            Decided::Write(write) => world.hold_patch::<S>(name, &write.body),
+            Decided::Event(event) => world.hold_event(name, &event.announcement),
+            Decided::Get(_) | Decided::Secret(_) => {}
         }
     }
 
@@ -339,13 +359,18 @@ impl<S: Sort> Program for Snapshotter<S> {
                 Called::GetGroup(call, group)
             }
             Call::List(call) => {
-                let page = world.lists(&call.snapshot_id);
+                let page = world.lists(&call.snapshot_id, &call.starting_token);
                 Called::List(call, Ok(page))
             }
             call => unreachable!("the driver lists: {call:?}"),
         };
         Reply::Call(called, Duration::ZERO)
     }
+}
+
+/// Whether the content is retained and says that its VolumeSnapshot or group is being deleted.
+pub(super) fn is_kept(content: &Content) -> bool {
+    content.being_deleted && content.policy == Policy::Retain
 }
 
 fn call(request: Decided) -> Call {

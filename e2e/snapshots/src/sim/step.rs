@@ -1,12 +1,15 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
 use sidecar::text::Text;
-use sidecar_testkit::sim::attempts::RequestOf;
+use sidecar_testkit::sim::attempts::{KeyOf, RequestOf};
 use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::server::{Refused, Why};
+use sidecar_testkit::sim::storage::Wish;
+use tonic::Code;
 
 use super::effect::Effect;
 use super::kind::Kind;
+use super::mutant::Mutant;
 use super::process::{Act, Failure, Program, State};
 use super::request::Request;
 use super::world::World;
@@ -57,8 +60,14 @@ impl World {
     }
 
     fn decide<P: Program>(&mut self, index: usize) {
-        let key = P::of(self).attempts.running[index].key.clone();
+        let running = &P::of(self).attempts.running[index];
+        let (key, untold) = (running.key.clone(), running.note.untold.clone());
         let Some(request) = P::of(self).decide(index) else {
+            if let Some(name) = untold
+                && P::of(self).known.is_unwanted(&key)
+            {
+                self.may_repeat(&name);
+            }
             return;
         };
         let act = P::act(&request);
@@ -76,14 +85,32 @@ impl World {
                 State::Sent(request)
             }
             Act::Call(_) | Act::List if self.away => State::Answered(P::away(request), None),
-            Act::Call(wish) => match self.begins(wish) {
-                Ok(id) => State::Calling(request, id),
-                Err(code) => State::Answered(P::refuse(request, code), None),
-            },
+            Act::Call(wish) => self.ask_driver::<P>(&key, request, wish),
             Act::List => State::Sent(request),
             Act::Tell => State::Answered(P::list(self, request), None),
         };
         P::of(self).attempts.enter(index, state);
+    }
+
+    fn ask_driver<P: Program>(
+        &mut self,
+        key: &KeyOf<P>,
+        request: RequestOf<P>,
+        wish: Wish,
+    ) -> State<P> {
+        let creates = matches!(wish, Wish::Create(_));
+        if creates && P::of(self).asks_too_soon(key) {
+            self.complain(format!("{key:?} is asked for too soon"));
+        }
+        match self.begins(wish) {
+            Ok(id) => State::Calling(request, id),
+            Err(code) => {
+                if creates && code == Code::InvalidArgument {
+                    P::of(self).is_impossible(key);
+                }
+                State::Answered(P::refuse(request, code), None)
+            }
+        }
     }
 
     /// A request arrives at the API server or at the driver's list.
@@ -94,6 +121,7 @@ impl World {
             Act::Call(_) | Act::Tell => unreachable!("never sent to the API server"),
         };
         let fate = self.fate(&request);
+        let version = self.server.version;
         let mut effect = None;
         let came = match fate {
             Fate::Applied => self.applies(&request).map(|(json, did)| {
@@ -118,8 +146,15 @@ impl World {
                 message: "refused".to_owned(),
             })),
         };
+        let idle = came.is_ok() && request.is_write() && self.server.version == version;
+        if idle && P::WHO == 1 && self.mutant == Mutant::None {
+            self.complain(format!("a write that changes nothing: {request:?}"));
+        }
         let note = &mut P::of(self).attempts.running[index].note;
         note.last = effect.or(note.last);
+        if matches!(effect, Some(Effect::Reports | Effect::ReportsMore)) {
+            note.untold = None;
+        }
         // The answer to a DELETE that removed the object is no object.
         let there = |(kind, key): (Kind, &Text)| self.server.get(kind, key).is_some();
         let gone = request.is_delete() && !request.about().is_some_and(there);

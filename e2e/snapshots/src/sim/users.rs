@@ -21,13 +21,18 @@ const HELD: [Kind; 4] = [
     Kind::Group,
     Kind::GroupContent,
 ];
-const HOLDER: &str = "x/y";
+pub(super) const HOLDER: &str = "x/y";
 /// Most contents made by hand.
 const BY_HAND: usize = 3;
 
 impl World {
     pub(super) fn users(&mut self) {
         self.seen.by_hand = true;
+        if self.crowded && self.dice.one_in(4) {
+            self.others_use_the_cluster();
+            self.seen.by_hand = false;
+            return;
+        }
         if self.grouped && self.dice.one_in(2) {
             self.people_group();
             self.seen.by_hand = false;
@@ -200,7 +205,7 @@ impl World {
         });
     }
 
-    fn administrator_makes(&mut self) {
+    pub(super) fn administrator_makes(&mut self) {
         let there = self
             .server
             .all(Kind::Content)
@@ -225,6 +230,9 @@ impl World {
             "Delete"
         };
         let mut made = content(&name, &of, &handle, policy);
+        if self.crowded && self.dice.one_in(2) {
+            made["spec"]["volumeSnapshotClassName"] = "cl".into();
+        }
         self.copy_of_an_older_life(&mut made, SINGLE_MARKS);
         self.add(Kind::Content, made);
     }
@@ -265,7 +273,7 @@ impl World {
             _ if self.server.get(Kind::Secret, "ns/sec").is_some() => {
                 self.delete(Kind::Secret, "ns/sec")
             }
-            _ => self.add(Kind::Secret, secret()),
+            _ => self.add(Kind::Secret, secret("sec")),
         }
     }
 
@@ -283,6 +291,7 @@ impl World {
         if self.away {
             self.goes_or_comes();
         }
+        self.classes_are_ours();
         for kind in HELD {
             let all: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
             for key in all {
@@ -316,7 +325,7 @@ impl World {
         }
         self.label_claims();
         if self.server.get(Kind::Secret, "ns/sec").is_none() {
-            self.add(Kind::Secret, secret());
+            self.add(Kind::Secret, secret("sec"));
         }
     }
 

@@ -54,6 +54,8 @@ pub(super) struct World {
     pub(super) grouped: bool,
     /// Whether the snapshotters are older releases, which add no finalizers to contents.
     pub(super) older: bool,
+    /// Whether other drivers and other tools use the cluster, too, and the driver lists more than it was asked for.
+    pub(super) crowded: bool,
     pub(super) controller: Process<Controller>,
     pub(super) snapshotter: Both,
     /// Former leaders that stand still.
@@ -91,7 +93,11 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, 
     // The mutant determines whether the run needs groups.
     let chance = world.dice.one_in(2);
     world.grouped = mutant.needs_groups().unwrap_or(chance);
+    world.crowded = mutant.needs_crowd().unwrap_or(seed % 2 == 1);
     world.older = world.dice.one_in(4);
+    if world.crowded {
+        world.furnish_crowd();
+    }
     world.snapshotter = world.next_snapshotter();
     let length = 200 + world.dice.below(400);
     for _ in 0..length {
@@ -112,6 +118,7 @@ impl World {
             groups: Groups::default(),
             grouped: false,
             older: false,
+            crowded: false,
             controller: Process::start(mutant),
             snapshotter: Both::start(mutant),
             frozen: (None, None),
@@ -135,7 +142,7 @@ impl World {
             (Kind::Class, class("c1")),
             (Kind::Class, class("cr")),
             (Kind::Class, class("cs")),
-            (Kind::Secret, secret()),
+            (Kind::Secret, secret("sec")),
             (Kind::Volume, volume("pv1", "p1")),
             (Kind::Volume, volume("pv2", "p2")),
             (Kind::Claim, claim("p1", "pv1")),

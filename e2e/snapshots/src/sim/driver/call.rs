@@ -1,6 +1,6 @@
 //! The results of calls that take effect.
 
-use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Topology};
+use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse};
 use sidecar::controller::CallError;
 use sidecar::text::Text;
 use sidecar_testkit::sim::storage::Wish;
@@ -10,7 +10,7 @@ use tonic::Code;
 use super::super::effect::Effect;
 use super::super::snapshotter::{Sort, failed};
 use super::super::world::World;
-use super::{Done, shown};
+use super::{Done, shown, there};
 
 impl World {
     /// Ends a call with effect.
@@ -34,6 +34,10 @@ impl World {
             Call::Create(call) => {
                 let handle = self.took::<S>(content, &ended.wish);
                 let result = handle.map(|handle| self.shows(&handle));
+                let answer = result.as_ref().ok();
+                let answer = answer.and_then(|answer| answer.snapshot.as_ref());
+                let ready = answer.map(|snapshot| snapshot.ready_to_use);
+                self.answers::<S>(content, &call.name, ready);
                 Called::Create(call, result)
             }
             Call::CreateGroup(call) => {
@@ -46,6 +50,10 @@ impl World {
                     let group_snapshot = Some(group);
                     CreateVolumeGroupSnapshotResponse { group_snapshot }
                 });
+                let answer = result.as_ref().ok();
+                let answer = answer.and_then(|answer| answer.group_snapshot.as_ref());
+                let ready = answer.map(|group| group.ready_to_use);
+                self.answers::<S>(content, &call.name, ready);
                 Called::CreateGroup(call, result)
             }
             Call::List(_) | Call::Get(_) | Call::GetGroup(_) => unreachable!("nothing goes on"),
@@ -67,11 +75,21 @@ impl World {
         let found = self.storage.snapshots.get_mut(handle).unwrap();
         let mut snapshot = shown(handle, found.size, found.unready == 0);
         found.unready = found.unready.saturating_sub(1);
-        snapshot.accessible_topology = vec![Topology {
-            segments: [("zone".to_owned(), "a".to_owned())].into(),
-        }];
+        snapshot.accessible_topology = there();
         let snapshot = Some(snapshot);
         CreateSnapshotResponse { snapshot }
+    }
+
+    /// Records the driver's answer about a new snapshot: `None` if there is none. It is requested again unless it is
+    /// ready and its content has the report.
+    fn answers<S: Sort>(&mut self, content: &Text, name: &str, ready: Option<bool>) {
+        if ready != Some(true) {
+            self.may_repeat(name);
+        }
+        let attempts = S::of(self).attempts.running.iter_mut();
+        for running in attempts.filter(|running| running.key == *content) {
+            running.note.untold = ready.map(|_| name.to_owned());
+        }
     }
 
     /// Records the driver's effect for the attempt on a content.

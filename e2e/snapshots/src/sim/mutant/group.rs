@@ -18,7 +18,7 @@ use super::{Caught, Mutant};
 
 impl Mutant {
     /// All mutants that need groups.
-    pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 25] = [
+    pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 26] = [
         (Self::LeavesGroupsBare, Faults::None, "is not protected", 1),
         (Self::IgnoresGroupPolicy, Faults::None, "was to be kept", 2),
         (
@@ -64,13 +64,8 @@ impl Mutant {
             2,
         ),
         (Self::BelievesOtherGroups, Faults::All, "ready too early", 3),
+        (Self::ReordersMembers, Faults::None, "other members", 0),
     ];
-
-    /// Whether a run needs groups to reveal it; `None` for the programs as shipped.
-    pub(in super::super) fn needs_groups(self) -> Option<bool> {
-        let mut grouped = Self::CAUGHT_WITH_GROUPS.iter();
-        (self != Self::None).then(|| grouped.any(|(mutant, ..)| *mutant == self))
-    }
 
     pub(in super::super) fn sees_group(
         self,
@@ -196,6 +191,12 @@ impl Mutant {
                         }
                         Self::ChangesMembers if *what == StatusWrite::Clear => {
                             body["status"]["volumeSnapshotInfoList"] = serde_json::json!([]);
+                        }
+                        Self::ReordersMembers if content.handle().is_some() => {
+                            let list = body["status"].get_mut("volumeSnapshotInfoList");
+                            if let Some(list) = list.and_then(serde_json::Value::as_array_mut) {
+                                list.reverse();
+                            }
                         }
                         _ => {}
                     }

@@ -57,9 +57,9 @@ impl Both {
         let Self { single, grouped } = self;
         let reactor = &mut single.attempts.reactor;
         let due = reactor.observe(Change::DriverBack, &single.known);
-        single.attempts.take(due);
+        single.take(due);
         let reactor = &mut grouped.attempts.reactor;
         let due = reactor.observe(Change::DriverBack, &grouped.known);
-        grouped.attempts.take(due);
+        grouped.take(due);
     }
 }
