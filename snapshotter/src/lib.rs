@@ -28,6 +28,4 @@ pub mod run;
 pub mod work;
 
 #[cfg(test)]
-mod sim;
-#[cfg(test)]
 mod testing;

@@ -7,7 +7,7 @@ mod server;
 pub(crate) use bench::{
     Answer, Bench, GROUP, created, fails, got, group, group_created, group_got, listed, snapshot,
 };
-pub(crate) use server::{Event, Server, Versioned, refused};
+pub(crate) use server::{Event, Server, refused};
 
 use sidecar::snapshot::{CONTENT_BOUND, GROUP_CONTENT_BOUND};
 

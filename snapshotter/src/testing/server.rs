@@ -10,7 +10,8 @@ use crate::model::{Class, Content, Kind, Member, SecretRef, Status, Text};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::Secrets;
 
-pub(crate) use sidecar_testkit::sim::watch::Versioned;
+/// An object and its resource version.
+type Versioned<T> = (u64, T);
 
 /// A change; `None` is the object's deletion.
 #[expect(clippy::large_enum_variant, reason = "most are of the larger variant")]

@@ -52,8 +52,6 @@ pub struct Storage {
     pub running: Vec<Call>,
     /// Whether new snapshots are currently refused.
     pub picky: bool,
-    /// Whether it is currently unreachable.
-    pub away: bool,
 }
 
 /// The full handle, as drivers return it that also accept a shorter one.
@@ -177,13 +175,5 @@ impl Storage {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;
         }
-    }
-
-    /// Whether a snapshot of this name exists, or may come into being.
-    #[must_use]
-    pub fn may_have(&self, name: &str) -> bool {
-        let makes =
-            |call: &Call| call.found.is_none() && call.wish == Wish::Create(name.to_owned());
-        self.named(name).is_some() || self.running.iter().any(makes)
     }
 }
