@@ -169,8 +169,8 @@ fn local_port(line: &str) -> Option<u16> {
 
 /// Everything that comes back, empty if the connection ends without a word.
 ///
-/// Written by hand: hyper's client takes as many lines, and where the connection ends or another protocol begins before
-/// it has sent the request, it says of both that the request was canceled.
+/// Written by hand: hyper's client would need as many lines. It reports "request was canceled" both when the connection
+/// ends and when another protocol begins, and the two need different advice.
 async fn get(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!(

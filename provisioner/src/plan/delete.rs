@@ -81,7 +81,7 @@ impl Attempt {
         matches!(self.log.called::<DeleteVolume>(), Some((_, Ok(_))))
     }
 
-    /// Whether the last write was made, or the object is gone, as intended.
+    /// The last write succeeded, or the object is gone, as intended.
     fn is_finished(&self) -> bool {
         self.log.writes().any(|(write, result)| match result {
             Ok(_) => write.purpose != Purpose::Remove,

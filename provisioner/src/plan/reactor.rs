@@ -147,7 +147,7 @@ pub enum Reply {
 pub enum Attempt {
     /// On a claim.
     Claim(claim::Run),
-    /// On a PersistentVolume; `None` if it does not exist.
+    /// On a PersistentVolume; `None` if it does not exist, or this process has removed it.
     Volume(Option<delete::Attempt>),
     /// On a claim that was cloned.
     Source(source::Run),

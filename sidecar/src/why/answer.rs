@@ -255,12 +255,13 @@ pub fn answers(
         let each = { told.work.iter() }.map(|one| with(work(controller, told, one, now)));
         return each.collect();
     }
+    let has_begun = controller.has_begun && !told.awaits_lists;
     let fields = json!({
         "subject": subject(object, &told.uid),
         "known": told.is_known,
         "ours": told.is_known && told.not_ours.is_none(),
         "notOurs": told.not_ours.as_deref().map(plain),
-        "queue": {"state": if controller.has_begun { "idle" } else { "unsynced" }},
+        "queue": {"state": if has_begun { "idle" } else { "unsynced" }},
     });
     vec![with(fields.as_object().cloned().unwrap_or_default())]
 }

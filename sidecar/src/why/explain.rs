@@ -160,6 +160,8 @@ pub struct EngineAnswer {
     pub is_known: bool,
     /// As in [`Explanation`].
     pub not_ours: Option<String>,
+    /// The engine waits for lists to be complete, so an object that it does not know may exist.
+    pub awaits_lists: bool,
     /// The work, if there is any.
     pub work: Vec<WorkAnswer>,
 }

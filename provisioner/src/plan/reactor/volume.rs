@@ -13,7 +13,7 @@ use crate::plan::delete::{Attempt, End, Failure, uid};
 use crate::plan::request::Reply;
 
 impl Provisioner {
-    /// An attempt on the volume of this name; `None` if there is none.
+    /// An attempt on the volume of this name; `None` if there is none, or this process has removed it.
     pub(super) fn begin_volume(
         &self,
         name: &Text,

@@ -36,6 +36,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             uid,
             is_known,
             not_ours,
+            awaits_lists: self.awaits_lists(),
             work: work.collect(),
         })
     }
@@ -60,6 +61,10 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
         }
     }
 
+    fn awaits_lists(&self) -> bool {
+        !self.serves.load(Ordering::Relaxed)
+    }
+
     /// The state of a key in its queue, and its attempts.
     fn key_answer(&self, reactor: &R, key: &R::Key, queue: usize) -> WorkAnswer {
         let queue = self.queues.get(queue);
@@ -74,7 +79,7 @@ impl<R: Explained, S: Shell<R>> Engine<R, S> {
             because: String::new(),
             waits_for: Vec::new(),
             later: None,
-            awaits_lists: !self.serves.load(Ordering::Relaxed),
+            awaits_lists: self.awaits_lists(),
             facts: serde_json::Map::new(),
             queue: queue
                 .map(|queue| queue.name().to_owned())

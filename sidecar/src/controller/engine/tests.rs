@@ -8,7 +8,9 @@ use super::*;
 use crate::controller::reactor::{Due, Wake};
 use crate::controller::request::Ask;
 use crate::queue::{Config, Place, Stage, exponential};
-use crate::why::{Ended, Explained, Explainer, Explanation, Kind, Object, Work, WorkAnswer};
+use crate::why::{
+    Ended, EngineAnswer, Explained, Explainer, Explanation, Kind, Object, Work, WorkAnswer,
+};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
@@ -312,9 +314,13 @@ impl Explained for Countdown {
     }
 }
 
-fn about(explainer: &dyn Explainer, key: u32) -> WorkAnswer {
+fn engine_answer(explainer: &dyn Explainer, key: u32) -> EngineAnswer {
     let object = Object::of(Kind::Volume, &key.to_string());
-    let told = explainer.about(&object).unwrap().unwrap();
+    explainer.about(&object).unwrap().unwrap()
+}
+
+fn about(explainer: &dyn Explainer, key: u32) -> WorkAnswer {
+    let told = engine_answer(explainer, key);
     told.work.into_iter().next().unwrap()
 }
 
@@ -425,6 +431,10 @@ async fn w_11_work_waits_for_lists_until_the_engine_serves() {
     let explainer = engine.explained();
     engine.observe(6);
     assert!(about(&*explainer, 6).awaits_lists);
+    assert!(
+        engine_answer(&*explainer, 7).awaits_lists,
+        "nor what it does not know"
+    );
     assert!(explainer.busy(100).unwrap().rows[0].1.awaits_lists);
     let serving = tokio::spawn({
         let engine = Arc::clone(&engine);
@@ -432,6 +442,7 @@ async fn w_11_work_waits_for_lists_until_the_engine_serves() {
     });
     sleep(Duration::from_millis(1)).await;
     assert!(!about(&*explainer, 6).awaits_lists);
+    assert!(!engine_answer(&*explainer, 7).awaits_lists);
     engine.shut_down();
     serving.await.unwrap();
 }

@@ -68,6 +68,7 @@ fn told(work: WorkAnswer) -> EngineAnswer {
         uid: "uid-1".to_owned(),
         is_known: true,
         not_ours: None,
+        awaits_lists: false,
         work: vec![work],
     }
 }
@@ -241,6 +242,12 @@ fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
     );
     assert_eq!(unknown[0]["known"], false);
     assert_eq!(unknown[0]["queue"]["state"], "idle");
+    let unlisted = EngineAnswer {
+        awaits_lists: true,
+        ..EngineAnswer::default()
+    };
+    let unlisted = answers(&controller(true), &attachment(), Ok(&unlisted), now);
+    assert_eq!(unlisted[0]["queue"]["state"], "unsynced");
     let (is_known, whole) = about(&attachment(), unknown, now);
     assert!(!is_known);
     assert_eq!(
@@ -251,7 +258,7 @@ fn w_9_w_10_who_does_not_know_it_and_who_does_not_lead() {
         uid: "uid-1".to_owned(),
         is_known: true,
         not_ours: Some("spec.attacher is other, not a.driver".to_owned()),
-        work: Vec::new(),
+        ..EngineAnswer::default()
     };
     let other = answers(&controller(true), &attachment(), Ok(&other), now);
     assert_eq!(other[0]["ours"], false);
