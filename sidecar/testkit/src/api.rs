@@ -296,35 +296,6 @@ impl FakeApi {
         self.changed();
     }
 
-    /// All requests since the start or the last [`FakeApi::clear_requests`].
-    #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
-        self.lock().requests.clone()
-    }
-
-    /// The requests that change objects, in order.
-    #[must_use]
-    pub fn writes(&self) -> Vec<Request> {
-        let mut requests = self.requests();
-        requests.retain(Request::is_write);
-        requests
-    }
-
-    /// The requests with this method and path; `*` in either matches any text.
-    #[must_use]
-    pub fn requests_to(&self, method: &str, path: &str) -> Vec<Request> {
-        let mut requests = self.requests();
-        requests.retain(|request| request.fits(method, path));
-        requests
-    }
-
-    /// Clears the recorded requests.
-    pub fn clear_requests(&self) {
-        let inner = &mut *self.lock();
-        inner.forgotten += inner.requests.len();
-        inner.requests.clear();
-    }
-
     fn control(&self, control: impl FnOnce(&mut Inner)) {
         control(&mut self.lock());
         self.changed();

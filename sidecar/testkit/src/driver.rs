@@ -231,9 +231,9 @@ impl FakeDriver {
     /// The calls of one method.
     #[must_use]
     pub fn calls_to(&self, method: &str) -> Vec<Call> {
-        let mut calls = self.calls();
-        calls.retain(|call| call.method == method);
-        calls
+        let state = self.state();
+        let calls = state.calls.iter().filter(|call| call.method == method);
+        calls.cloned().collect()
     }
 
     /// Clears the finished calls.

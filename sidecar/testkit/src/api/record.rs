@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::FakeApi;
 use super::route::parameters;
 
 /// The client of a connection: its certificate and protocol.
@@ -98,6 +99,48 @@ impl Request {
     #[must_use]
     pub fn fits(&self, method: &str, path: &str) -> bool {
         glob(method, &self.method) && glob(path, &self.path)
+    }
+}
+
+/// What was requested of the server.
+impl FakeApi {
+    /// All requests since the start or the last [`FakeApi::clear_requests`].
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.lock().requests.clone()
+    }
+
+    /// The requests that change objects, in order.
+    #[must_use]
+    pub fn writes(&self) -> Vec<Request> {
+        self.requests_that(Request::is_write)
+    }
+
+    /// The requests with this method and path; `*` in either matches any text.
+    #[must_use]
+    pub fn requests_to(&self, method: &str, path: &str) -> Vec<Request> {
+        self.requests_that(|request| request.fits(method, path))
+    }
+
+    fn requests_that(&self, fit: impl Fn(&Request) -> bool) -> Vec<Request> {
+        let inner = self.lock();
+        let fitting = inner.requests.iter().filter(|request| fit(request));
+        fitting.cloned().collect()
+    }
+
+    /// Number of the requests with this method and path that have a response.
+    #[must_use]
+    pub fn answered(&self, method: &str, path: &str) -> usize {
+        let inner = self.lock();
+        let answered = inner.requests.iter().filter(|it| it.status.is_some());
+        answered.filter(|it| it.fits(method, path)).count()
+    }
+
+    /// Clears the recorded requests.
+    pub fn clear_requests(&self) {
+        let inner = &mut *self.lock();
+        inner.forgotten += inner.requests.len();
+        inner.requests.clear();
     }
 }
 

@@ -161,9 +161,7 @@ impl Stage {
 
     /// Waits for this many requests with a response.
     pub async fn until_written(&self, method: &str, path: &str, count: usize) {
-        let answered = |request: &&Request| request.status.is_some();
-        let written = || self.api.requests_to(method, path);
-        let enough = || written().iter().filter(answered).count() >= count;
+        let enough = || self.api.answered(method, path) >= count;
         self.until(&format!("{count} {method} {path}"), enough)
             .await;
     }
