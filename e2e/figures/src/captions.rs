@@ -14,24 +14,24 @@ pub(crate) fn colour(of: &str) -> Colour {
     }
 }
 
+/// What the legend and the sources call a program.
+fn name<'a>(of: &'a str, all: &BTreeSet<&str>) -> &'a str {
+    match of {
+        OURS if all.contains(FIVE) => "one process, csi-sidecars",
+        OURS => "csi-sidecars",
+        FIVE => "ours, five programs",
+        _ => of,
+    }
+}
+
 pub(crate) fn legend(runs: &[&Run]) -> Vec<(Colour, String)> {
     let all: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
-    let beside = if all.contains(FIVE) {
-        "one process, "
-    } else {
-        ""
-    };
-    let mut legend = vec![(0, format!("{beside}csi-sidecars"))];
+    let mut legend = vec![(0, name(OURS, &all).to_owned())];
     // Bars have two colours, lines one per program.
     let is_alone = all.len() <= 2;
-    for of in all.into_iter().filter(|of| *of != OURS) {
+    for of in all.iter().copied().filter(|of| *of != OURS) {
         let colour = if is_alone { 1 } else { colour(of) };
-        let name = if of == FIVE {
-            "ours, five programs"
-        } else {
-            of
-        };
-        legend.push((colour, name.to_owned()));
+        legend.push((colour, name(of, &all).to_owned()));
     }
     legend
 }
@@ -41,15 +41,18 @@ const LONG: usize = 118;
 
 /// The commands and commits that the numbers are from; pages tell where other programs were.
 pub(crate) fn sources(runs: &[&Run]) -> Vec<String> {
+    let all: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     for run in runs {
         let words = run.command.split(' ').filter(|it| !it.contains("=/path/"));
         let command = words.collect::<Vec<_>>().join(" ");
-        let version = run.version.iter().map(|it| format!(" ({it})"));
-        let commit = run.commit.iter().map(|it| format!(" (commit {it})"));
-        let whose = version
-            .chain(commit)
-            .fold(run.of.clone(), |all, it| all + &it);
+        let version = run.version.iter().map(|it| format!(" {it}"));
+        let commit = run.commit.iter().map(|it| match run.of.as_str() {
+            OURS | FIVE => format!(" at {it}"),
+            _ => format!(", beside {it}"),
+        });
+        let name = name(&run.of, &all).to_owned();
+        let whose = version.chain(commit).fold(name, |all, it| all + &it);
         match commands.iter_mut().find(|(it, _)| *it == whose) {
             Some((_, known)) if known.contains(&command) => {}
             Some((_, known)) => known.push(command),
