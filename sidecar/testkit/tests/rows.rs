@@ -66,7 +66,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("snapshotter.md", "S-"),
-        crates: &["snapshotter"],
+        crates: &["snapshotter", "e2e/snapshots"],
         names: &["s"],
         elsewhere: None,
     },

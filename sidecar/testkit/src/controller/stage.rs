@@ -8,7 +8,6 @@ use tokio::time::timeout;
 
 use super::{Effect, PATIENCE, Program, Running};
 use crate::api::Served;
-use crate::api::record::Request;
 use crate::driver::{ControllerRpc, NodeRpc};
 use crate::{CallFault, FakeApi, FakeDriver, Fault, Gate};
 
