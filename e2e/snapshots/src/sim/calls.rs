@@ -13,7 +13,7 @@ use super::crowd::is_foreign;
 use super::effect::{handle, is_marked, is_of_group, is_told, new_handle};
 use super::groups::is_member;
 use super::kind::Kind;
-use super::objects::{LISTING, value_of};
+use super::objects::{BINARY, DRIVER, LISTING, value_of};
 use super::snapshotter::{Sort, is_kept};
 use super::users::HOLDER;
 use super::world::{Faults, World};
@@ -67,7 +67,8 @@ impl World {
         }
     }
 
-    /// Reports a status with an unknown handle, without the topology, or with another size than the driver's.
+    /// Reports a status with an unknown handle, without the topology, ready before the driver says so, or with another
+    /// size than the driver's.
     pub(super) fn wrong_report(&self, before: &Value, patch: &Value) -> Option<String> {
         // The controller reports about members.
         if is_member(before) {
@@ -89,6 +90,11 @@ impl World {
             }
         }
         let status = &patch["status"];
+        let ready = status["readyToUse"] == true && before["status"]["readyToUse"] != true;
+        let snapshot = new.or(known).and_then(|handle| self.storage.get(handle));
+        if ready && snapshot.is_some_and(|snapshot| snapshot.unready > 0) {
+            return Some(format!("{name} is reported as ready too early: {patch}"));
+        }
         let single = new.or(known).map(|handle| (handle, &status["restoreSize"]));
         let members = status["volumeSnapshotInfoList"].as_array();
         let members = members.into_iter().flatten().filter_map(|member| {
@@ -123,19 +129,21 @@ impl World {
         wrong.map_or(Ok(()), |(name, calls)| {
             let (made, repeatable) = (calls.made, calls.repeatable);
             Err(format!(
-                "{made} calls for {name}, {repeatable} of which give a reason for another one"
+                "{made} calls for {name}, although only {repeatable} had to be repeated"
             ))
         })
     }
 
-    /// At rest no content of a ready snapshot is marked.
+    /// At rest no call is in doubt.
     pub(super) fn check_marks(&self) -> Result<(), String> {
         for kind in CONTENTS {
             for (name, content) in self.server.all(kind) {
-                let ready = content["status"]["readyToUse"] == true;
-                let done = ready && !is_deleting(content) && !is_foreign(content);
-                if done && is_marked(content) {
-                    return Err(format!("{name} keeps the mark: {content}"));
+                let others = is_deleting(content) || is_foreign(content) || is_member(content);
+                let uid = uid_of(content);
+                let stripped = self.seen.stripped.contains(uid);
+                let lost = self.is_lost(content) || self.forgot(content) || stripped;
+                if is_marked(content) && !others && !lost {
+                    return Err(format!("{name} keeps the mark at rest: {content}"));
                 }
             }
         }
@@ -175,7 +183,10 @@ impl World {
     fn undone(&self, content: &Value) -> Option<&'static str> {
         let held = finalizers(content).iter().any(|one| one == HOLDER);
         let others = held || is_foreign(content) || is_member(content);
-        if others || self.is_held_by_driver(content) || self.is_lost(content) {
+        let lost = self.is_lost(content) || self.forgot(content);
+        let passed = { self.class_of(content) }.is_some_and(|class| class["driver"] != DRIVER);
+        let hindered = passed || self.away || self.lacks_secret(content);
+        if others || lost || hindered || self.is_held_by_driver(content) {
             return None;
         }
         let (found, told) = (is_found(content), is_told(content));
@@ -191,20 +202,37 @@ impl World {
         can.then_some("is not ready")
     }
 
+    /// Whether a Secret of the content or of its class is missing or no text.
+    fn lacks_secret(&self, content: &Value) -> bool {
+        let of_class = lists(content).then_some(LISTING);
+        let mut named = of_class.into_iter().chain(noted_secret(content));
+        named.any(|name| {
+            let secret = self.server.get(Kind::Secret, &format!("ns/{name}"));
+            secret.is_none_or(|secret| secret[BINARY] == true)
+        })
+    }
+
+    /// The content's class.
+    fn class_of(&self, content: &Value) -> Option<&Value> {
+        let spec = &content["spec"];
+        let (kind, class) = if is_of_group(content) {
+            (Kind::GroupClass, &spec["volumeGroupSnapshotClassName"])
+        } else {
+            (Kind::Class, &spec["volumeSnapshotClassName"])
+        };
+        self.server.get(kind, class.as_str()?)
+    }
+
     /// Whether the content's class exists, and the driver has its snapshot or takes it.
     fn can_be_taken(&self, content: &Value) -> bool {
-        let spec = &content["spec"];
-        let (kind, class, prefix) = if is_of_group(content) {
-            let class = &spec["volumeGroupSnapshotClassName"];
-            (Kind::GroupClass, class, "groupsnapshot")
+        let prefix = if is_of_group(content) {
+            "groupsnapshot"
         } else {
-            (Kind::Class, &spec["volumeSnapshotClassName"], "snapshot")
+            "snapshot"
         };
-        let class = class
-            .as_str()
-            .and_then(|class| self.server.get(kind, class));
         let name = format!("{prefix}-{}", uid_of(content));
-        class.is_some() && (!self.storage.picky || self.storage.named(&name).is_some())
+        let taken = !self.storage.picky || self.storage.named(&name).is_some();
+        taken && self.class_of(content).is_some()
     }
 }
 
@@ -219,14 +247,23 @@ fn is_found(content: &Value) -> bool {
 fn named_secret<'a>(content: &'a Value, call: &Call) -> Option<&'a str> {
     let looks_up = matches!(call, Call::List(_) | Call::Get(_) | Call::GetGroup(_));
     if looks_up && is_found(content) {
-        let spec = &content["spec"];
-        let names = [
-            &spec["volumeSnapshotClassName"],
-            &spec["volumeGroupSnapshotClassName"],
-        ];
-        let lists = names.iter().any(|class| **class == "cl" || **class == "gl");
-        return lists.then_some(LISTING);
+        return lists(content).then_some(LISTING);
     }
+    noted_secret(content)
+}
+
+/// Whether its class names a Secret for look-ups.
+fn lists(content: &Value) -> bool {
+    let spec = &content["spec"];
+    let names = [
+        &spec["volumeSnapshotClassName"],
+        &spec["volumeGroupSnapshotClassName"],
+    ];
+    names.iter().any(|class| **class == "cl" || **class == "gl")
+}
+
+/// Name of the Secret in its annotations.
+fn noted_secret(content: &Value) -> Option<&str> {
     let annotations = &content["metadata"]["annotations"];
     let single = annotations[DELETION_SECRET_NAME].as_str();
     single.or_else(|| annotations[GROUP_DELETION_SECRET_NAME].as_str())

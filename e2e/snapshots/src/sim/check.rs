@@ -5,7 +5,7 @@ use serde_json::Value;
 use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_CONTENT_BOUND};
 use sidecar::text::Text;
 use sidecar_testkit::sim::storage::{Wish, plain};
-use snapshotter::model::Policy;
+use snapshotter::model::{Content, Policy};
 
 use super::effect::{handle, is_marked, is_of_group};
 use super::groups::{is_member, owner_of};
@@ -271,6 +271,7 @@ impl World {
         };
         let found = content["spec"]["source"]["snapshotHandle"].is_string();
         let content = &content.clone();
+        self.hold_own(&known, content, &call.snapshot_id);
         self.hold_alone(content, &call.snapshot_id);
         let unbound = found && uid_of(content).is_empty();
         let unbound = unbound || found && known.snapshot.uid.is_empty();
@@ -284,6 +285,17 @@ impl World {
         if let Some(wrong) = wrong {
             let wrong = format!("{wrong}: {content}");
             self.complain(wrong);
+        }
+    }
+
+    /// Checks that a deletion is one of the content's own snapshot, as the process knows it or the server has it.
+    pub(super) fn hold_own(&mut self, known: &Content, content: &Value, asked: &str) {
+        let cached = [known.handle(), known.wished()].into_iter().flatten();
+        let mut own = cached.map(|own| &**own).chain(handles(content));
+        if !own.any(|own| plain(own) == plain(asked)) {
+            self.complain(format!(
+                "the deletion of {asked}, which is not its own: {content}"
+            ));
         }
     }
 

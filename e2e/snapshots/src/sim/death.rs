@@ -39,7 +39,12 @@ impl World {
     }
 
     pub(super) fn next_snapshotter(&self) -> Both {
-        let mut next = Both::start(self.mutant);
+        let single = if self.about_groups {
+            Mutant::None
+        } else {
+            self.mutant
+        };
+        let mut next = Both::start(single, self.mutant);
         next.single.known.older = self.older;
         next.grouped.known.older = self.older;
         next
@@ -193,10 +198,11 @@ impl World {
     }
 
     /// Whether the connections of a process without lease hold this request back.
-    pub(super) fn is_fenced(&self, act: &Act) -> bool {
+    pub(super) fn is_fenced(&self, act: &Act, of_group: bool) -> bool {
+        let faulty = self.mutant == Mutant::AsksWithoutLease && (of_group || !self.about_groups);
         let holds = match act {
             Act::Api(_) => true,
-            Act::Call(_) | Act::List => self.mutant != Mutant::AsksWithoutLease,
+            Act::Call(_) | Act::List => !faulty,
             Act::Tell => false,
         };
         self.fenced && holds

@@ -23,7 +23,7 @@ use super::snapshotter::{Sort, failed};
 use super::world::World;
 
 /// A handle of no snapshot in storage.
-const ANOTHER: &str = "another";
+pub(super) const ANOTHER: &str = "another";
 
 /// A member of a group.
 #[derive(Clone, Debug)]
@@ -259,7 +259,7 @@ impl World {
                 if call.found.is_some() {
                     Code::Aborted
                 } else {
-                    Code::Internal
+                    *self.dice.of(&[Code::Internal, Code::NotFound])
                 }
             }
         }

@@ -110,6 +110,8 @@ impl World {
         let Some(content) = self.server.get(Kind::GroupContent, name) else {
             return;
         };
+        let content = &content.clone();
+        self.hold_own(&known, content, &group);
         let found = content["spec"]["source"]["groupSnapshotHandles"].is_object();
         let unbound = found && (uid_of(content).is_empty() || known.snapshot.uid.is_empty());
         let wrong = if !is_deleting(content) || !(is_told(content) || unbound) {

@@ -8,12 +8,14 @@
 //! | `controller` | those of the snapshot-controller |
 //! | `snapshotter`, `hears` | those of csi-snapshotter: its input and its requests, the driver's answers |
 //! | `group` | those that only groups can reveal |
+//! | `about` | those of csi-snapshotter that contents of groups must reveal, too |
 
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "each mutant differs in one point"
 )]
 
+mod about;
 mod controller;
 mod group;
 mod hears;
@@ -125,13 +127,29 @@ pub(super) enum Mutant {
     ForgetsImpossible,
     /// Ignores its own writes until the watch shows them.
     ForgetsOwnWrites,
-    /// Leaves the mark on contents whose handle is stored.
+    /// Never removes the mark.
     LeavesMark,
+    /// Leaves the mark on contents whose handle is stored.
+    OverlooksMark,
+    /// Retries a request that the driver called impossible as if it had only failed.
+    TakesImpossibleForFailure,
+    /// Deletes another snapshot than the content's.
+    DeletesOthers,
+    /// Reports a snapshot as ready as soon as it is listed.
+    TakesListedForReady,
+    /// Writes a report that the status has already.
+    RepeatsReports,
+    /// Requests a snapshot again although it is ready.
+    PollsOnceMore,
+    /// Does not say what the driver lost.
+    HidesLosses,
+    /// Writes an annotation that is another program's.
+    WritesOthersAnnotations,
     /// Relies on marks that an older patch under way may remove.
     TakesNothingOver,
     /// Ignores the topology of a snapshot.
     OverhearsTopology,
-    // --- csi-snapshotter, in a crowded cluster
+    // --- csi-snapshotter, in a crowded cluster: beside other drivers, older tools and Secrets for look-ups
     /// Calls CreateSnapshot for a content without a finalizer.
     ForgetsProtection,
     /// Works for other drivers.
@@ -190,8 +208,6 @@ pub(super) enum Mutant {
     UnmarksGroupsFirst,
     /// Requests each group under a new name.
     NamesGroupsAnew,
-    /// Takes every result of a group's deletion for success.
-    BelievesGroupsDeleted,
     /// Invents the missing parts of an answer about a group.
     CompletesAnswers,
     /// Takes an answer about another group for its own.
@@ -206,7 +222,7 @@ pub(super) type Caught = (Mutant, Faults, &'static str, u64);
 
 impl Mutant {
     /// All mutants that need neither groups nor a crowded cluster.
-    pub(super) const CAUGHT_BY: [Caught; 52] = [
+    pub(super) const CAUGHT_BY: [Caught; 60] = [
         (Self::IgnoresPolicy, Faults::None, "was to be kept", 1),
         (Self::DeletesAnything, Faults::None, "was to be kept", 46),
         (
@@ -217,9 +233,9 @@ impl Mutant {
         ),
         (Self::DeletesForTheLiving, Faults::None, "lives", 0),
         (Self::CallsReadyEarly, Faults::None, "too early", 0),
-        (Self::TrustsTheCache, Faults::All, "goes before", 29),
+        (Self::TrustsTheCache, Faults::All, "goes before", 14),
         (Self::ControllerOverhearsContents, Faults::None, "", 0),
-        (Self::ControllerForgetsRetries, Faults::All, "", 20),
+        (Self::ControllerForgetsRetries, Faults::All, "", 18),
         (Self::FreesForOthers, Faults::None, "loses", 10),
         (
             Self::PostsWithoutFinalizer,
@@ -228,7 +244,7 @@ impl Mutant {
             0,
         ),
         (Self::LeavesContentsBare, Faults::None, "is nobody's", 63),
-        (Self::TakesAnew, Faults::All, "although it was taken", 349),
+        (Self::TakesAnew, Faults::All, "although it was taken", 908),
         (Self::ForgetsClaims, Faults::Strips, "held for ever", 0),
         (Self::ForgetsTriggers, Faults::None, "never ready", 4),
         (Self::RemembersWhatIsGone, Faults::None, "left behind: [", 0),
@@ -242,7 +258,7 @@ impl Mutant {
         (Self::IgnoresRestores, Faults::None, "being restored", 8),
         (Self::WritesAtOnce, Faults::None, "not protected", 11),
         (Self::CountsWhatNeverBegan, Faults::None, "held for ever", 1),
-        (Self::CountsWhatIsLost, Faults::All, "held for ever", 349),
+        (Self::CountsWhatIsLost, Faults::All, "held for ever", 321),
         (
             Self::ForgetsWhatIsBound,
             Faults::None,
@@ -262,18 +278,28 @@ impl Mutant {
         (Self::UnmarksFirst, Faults::None, "is nobody's", 0),
         (Self::ReleasesFirst, Faults::None, "is nobody's", 0),
         (Self::NamesAnew, Faults::None, "another name", 0),
-        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's", 26),
-        (Self::BelievesDeleted, Faults::All, "is cleared before", 30),
-        (Self::TakesCutForReady, Faults::None, "cannot be used", 0),
+        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's", 69),
+        (Self::BelievesDeleted, Faults::All, "is cleared before", 27),
+        (Self::TakesCutForReady, Faults::None, "ready too early", 0),
         (
             Self::TakesOther,
             Faults::All,
             "its snapshot is not there",
-            273,
+            485,
         ),
-        (Self::AsksWithoutLease, Faults::Crashes, "", 88),
-        (Self::OverhearsContents, Faults::None, "", 0),
-        (Self::ForgetsRetries, Faults::All, "", 0),
+        (
+            Self::AsksWithoutLease,
+            Faults::Crashes,
+            "before the call",
+            88,
+        ),
+        (
+            Self::OverhearsContents,
+            Faults::None,
+            "stays Terminating",
+            0,
+        ),
+        (Self::ForgetsRetries, Faults::All, "never ready", 13),
         (Self::PollsWhatIsKept, Faults::None, "nobody wants", 12),
         (Self::ClearsFirst, Faults::None, "is cleared before", 0),
         (Self::ReleasesForOthers, Faults::None, "loses x/y", 15),
@@ -283,21 +309,49 @@ impl Mutant {
             "without its Secret",
             1,
         ),
-        (Self::BelievesTimeout, Faults::All, "an unknown handle", 10),
+        (Self::BelievesTimeout, Faults::All, "an unknown handle", 21),
         (
             Self::TakesUnavailableForFinal,
             Faults::All,
             "is nobody's",
             2,
         ),
-        (Self::TakesUnsentForFinal, Faults::All, "is nobody's", 25),
+        (Self::TakesUnsentForFinal, Faults::All, "is nobody's", 33),
         (Self::TakesCopies, Faults::None, "is nobody's", 63),
         (Self::ForgetsUnready, Faults::None, "is not ready", 1),
         (Self::RetriesAtOnce, Faults::None, "without end", 113),
         (Self::ForgetsImpossible, Faults::None, "too soon", 18),
         (Self::ForgetsOwnWrites, Faults::None, "without effect", 0),
-        (Self::LeavesMark, Faults::None, "keeps the mark", 0),
-        (Self::TakesNothingOver, Faults::All, "is nobody's", 7323),
+        (Self::LeavesMark, Faults::None, "without end", 0),
+        (
+            Self::OverlooksMark,
+            Faults::Crashes,
+            "keeps the mark at rest",
+            0,
+        ),
+        (
+            Self::TakesImpossibleForFailure,
+            Faults::None,
+            "too soon",
+            18,
+        ),
+        (Self::DeletesOthers, Faults::None, "not its own", 0),
+        (
+            Self::TakesListedForReady,
+            Faults::None,
+            "reported as ready too early",
+            0,
+        ),
+        (Self::RepeatsReports, Faults::None, "changes nothing", 0),
+        (Self::PollsOnceMore, Faults::None, "had to be repeated", 1),
+        (Self::HidesLosses, Faults::All, "does not tell of", 273),
+        (
+            Self::WritesOthersAnnotations,
+            Faults::None,
+            "which is another's",
+            0,
+        ),
+        (Self::TakesNothingOver, Faults::All, "is nobody's", 76),
         (
             Self::OverhearsTopology,
             Faults::None,
@@ -308,19 +362,13 @@ impl Mutant {
 
     /// Mutants of csi-snapshotter that only a crowded cluster can reveal.
     pub(super) const CAUGHT_IN_A_CROWD: [Caught; 6] = [
-        (Self::ForgetsProtection, Faults::None, "not protected", 10),
-        (Self::TakesForeign, Faults::None, "another driver", 15),
+        (Self::ForgetsProtection, Faults::None, "not protected", 3),
+        (Self::TakesForeign, Faults::None, "another driver", 3),
         (Self::PatchesAnyVersion, Faults::None, "loses x/y", 8),
         (Self::TakesFirstEntry, Faults::None, "another size", 1),
         (Self::TakesOnlyEqual, Faults::None, "is not ready", 0),
-        (Self::ForgetsForeignClasses, Faults::All, "never ready", 4),
+        (Self::ForgetsForeignClasses, Faults::All, "never ready", 3),
     ];
-
-    /// All mutants.
-    pub(super) fn all() -> impl Iterator<Item = &'static Caught> {
-        let single = Self::CAUGHT_BY.iter().chain(&Self::CAUGHT_IN_A_CROWD);
-        single.chain(&Self::CAUGHT_WITH_GROUPS)
-    }
 
     /// Whether a run needs groups to reveal it; `None` for the programs as shipped.
     pub(super) fn needs_groups(self) -> Option<bool> {

@@ -74,6 +74,9 @@ pub(super) fn secret(name: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "ns"}})
 }
 
+/// Field of a Secret whose values are no text.
+pub(super) const BINARY: &str = "binary";
+
 /// The value in the Secret of this name.
 pub(super) fn value_of(secret: &str) -> &'static str {
     if secret == LISTING { "l" } else { "s" }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use sidecar::controller::reactor::{DueOf, Now, Verdict};
+use sidecar::controller::reactor::{DueOf, Now};
 use sidecar::refusal::{ApiError, Refusal};
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{
@@ -107,6 +107,10 @@ pub(super) trait Program:
     ) -> RequestOf<Self>;
     /// Whether a key is retried after this verdict.
     fn retries(&self, verdict: &VerdictOf<Self>) -> bool;
+    /// The verdict as a mutant understands it.
+    fn judges(&self, verdict: VerdictOf<Self>) -> VerdictOf<Self> {
+        verdict
+    }
     /// The wait that a mutant chooses in place of the verdict's.
     fn hurries(&self, _verdict: &VerdictOf<Self>) -> Option<Duration> {
         None
@@ -200,10 +204,7 @@ impl<P: Program> Process<P> {
         }
         let (key, verdict, due) = attempts.end(index, informers);
         self.take(due);
-        if !matches!(verdict, Verdict::After { .. }) {
-            // It has failed in another way since.
-            self.impossible.remove(&key);
-        }
+        let verdict = self.known.judges(verdict);
         match self.known.hurries(&verdict) {
             Some(wait) if wait.is_zero() => {
                 self.attempts.ready.insert(key);

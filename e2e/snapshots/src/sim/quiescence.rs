@@ -28,10 +28,13 @@ impl World {
         if !self.controller.known.serves_groups {
             self.crash_controller();
         }
-        if self.faults == Faults::None {
-            // Even a permanent failure holds no objects of others.
+        let none = self.faults == Faults::None;
+        if none || self.faults == Faults::All && self.dice.one_in(8) {
             self.settle()?;
-            self.check_claims()?;
+            if none {
+                // Even a permanent failure holds no objects of others.
+                self.check_claims()?;
+            }
             self.check_beside()?;
         }
         self.mend();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidecar::controller::reactor::{DueOf, Now, Reactor};
+use sidecar::controller::request::SecretError;
 use sidecar::controller::{CallError, Calls as _};
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
@@ -31,7 +32,7 @@ use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
-use super::objects::{DRIVER, value_of};
+use super::objects::{BINARY, DRIVER, value_of};
 use super::process::{Act, Dues, Failure, Note, Process, Program, Warning};
 use super::request::Request;
 use super::world::World;
@@ -113,7 +114,7 @@ impl<S: Sort> Informers for Snapshotter<S> {
 impl<S: Sort> Snapshotter<S> {
     fn content(&self, of: &mut Shipped, change: &store::Change<Content>) -> Dues<Self> {
         let (name, old, new, own) = parts(change);
-        let overheard = self.mutant.overhears(S::CONTENT) && old.is_some();
+        let overheard = self.mutant.overhears() && old.is_some();
         let due = of.observe(
             Change::Content {
                 name,
@@ -237,6 +238,10 @@ impl<S: Sort> Program for Snapshotter<S> {
         self.mutant.retries(verdict)
     }
 
+    fn judges(&self, verdict: VerdictOf<Self>) -> VerdictOf<Self> {
+        self.mutant.judges(verdict)
+    }
+
     fn hurries(&self, verdict: &VerdictOf<Self>) -> Option<Duration> {
         self.mutant.hurries(verdict)
     }
@@ -287,9 +292,11 @@ impl<S: Sort> Program for Snapshotter<S> {
         match (request, came) {
             (Decided::Get(name), Ok(_)) => Reply::Get(name, Ok(())),
             (Decided::Write(write), Ok(_)) => Reply::Write(write, Ok(())),
-            (Decided::Secret(secret), Ok(_)) => {
+            (Decided::Secret(secret), Ok(json)) => {
+                let text = !json.contains(BINARY);
                 let value = value_of(&secret.name).to_owned();
-                Reply::Secret(secret, Ok([("u".to_owned(), value)].into()))
+                let values = [("u".to_owned(), value)].into();
+                Reply::Secret(secret, text.then_some(values).ok_or(SecretError::NotText))
             }
             (request, Err(failure)) => request.refused(failure.into()),
             (Decided::Call(_) | Decided::Event(_), Ok(_)) => {
@@ -308,6 +315,7 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn hold(world: &mut World, name: &Text, request: &Decided) {
+        world.spin_for(name);
         match request {
             Decided::Call(Call::Create(call)) => world.hold_create(name, call),
             Decided::Call(Call::Delete(call)) => world.hold_delete(name, call),

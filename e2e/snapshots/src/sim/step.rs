@@ -1,5 +1,6 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
+use sidecar::controller::request::{Body, Part};
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{KeyOf, RequestOf};
 use sidecar_testkit::sim::fate::Fate;
@@ -71,7 +72,7 @@ impl World {
             return;
         };
         let act = P::act(&request);
-        if self.is_fenced(&act) {
+        if self.is_fenced(&act, P::is_of_group(&key)) {
             P::of(self).attempts.enter(index, State::Fenced);
             return;
         }
@@ -103,7 +104,10 @@ impl World {
             self.complain(format!("{key:?} is asked for too soon"));
         }
         match self.begins(wish) {
-            Ok(id) => State::Calling(request, id),
+            Ok(id) => {
+                self.comes_late();
+                State::Calling(request, id)
+            }
             Err(code) => {
                 if creates && code == Code::InvalidArgument {
                     P::of(self).is_impossible(key);
@@ -147,7 +151,9 @@ impl World {
             })),
         };
         let idle = came.is_ok() && request.is_write() && self.server.version == version;
-        if idle && P::WHO == 1 && self.mutant == Mutant::None {
+        // Their marks are there already.
+        let marks = matches!(self.mutant, Mutant::TakesNothingOver | Mutant::ForgetsMark);
+        if idle && P::WHO == 1 && !marks {
             self.complain(format!("a write that changes nothing: {request:?}"));
         }
         let note = &mut P::of(self).attempts.running[index].note;
@@ -174,11 +180,37 @@ impl World {
         if !self.is_faulty() {
             return Fate::Applied;
         }
-        let fate = Fate::draw(&mut self.dice, 6, &Fate::FAULTS);
+        let harm = self.harm(request);
+        let fate = harm.unwrap_or_else(|| Fate::draw(&mut self.dice, 6, &Fate::FAULTS));
         if request.comes_in_order() {
             fate.in_order()
         } else {
             fate
+        }
+    }
+
+    /// The fate that chance seldom chooses and one mutant needs: a patch of the metadata arrives late, and a later
+    /// one of the status never does.
+    fn harm(&mut self, request: &Request) -> Option<Fate> {
+        let Request::Write(write) = request else {
+            return None;
+        };
+        let needs = self.mutant == Mutant::TakesNothingOver && self.dice.one_in(2);
+        let Body::Patch(part, _) = &write.body else {
+            return None;
+        };
+        needs.then_some(match part {
+            Part::Main => Fate::Late,
+            Part::Status => Fate::Lost,
+        })
+    }
+
+    /// For the same mutant, whatever is late arrives when the driver begins to work.
+    fn comes_late(&mut self) {
+        if self.mutant == Mutant::TakesNothingOver {
+            for request in std::mem::take(&mut self.late) {
+                drop(self.applies(&request));
+            }
         }
     }
 

@@ -8,7 +8,9 @@ use sidecar_testkit::sim::server::finalizers;
 use super::check::{is_deleting, uid_of};
 use super::effect::is_told;
 use super::kind::Kind;
-use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
+use super::objects::{
+    BINARY, LISTING, claim, class, content, group_class, of_content, restored, secret, snapshot,
+};
 use super::world::World;
 
 /// The finalizer and the annotations of a single snapshot's content.
@@ -270,10 +272,30 @@ impl World {
         }
         match self.dice.below(2) {
             0 => self.goes_or_comes(),
-            _ if self.server.get(Kind::Secret, "ns/sec").is_some() => {
-                self.delete(Kind::Secret, "ns/sec")
+            _ => self.a_secret_changes(),
+        }
+    }
+
+    /// A Secret goes or comes, or gets values that are no text.
+    fn a_secret_changes(&mut self) {
+        let listing = self.crowded && self.dice.one_in(2);
+        let name = if listing { LISTING } else { "sec" };
+        let key = format!("ns/{name}");
+        match self.server.get(Kind::Secret, &key) {
+            None => self.add(Kind::Secret, secret(name)),
+            Some(_) if self.dice.one_in(3) => {
+                self.edit(Kind::Secret, &key, |secret| secret[BINARY] = true.into());
             }
-            _ => self.add(Kind::Secret, secret("sec")),
+            Some(_) => self.delete(Kind::Secret, &key),
+        }
+    }
+
+    /// Creates the Secrets again.
+    fn provide_secrets(&mut self) {
+        let listing = self.crowded.then_some(LISTING);
+        for name in listing.into_iter().chain(["sec"]) {
+            self.delete(Kind::Secret, &format!("ns/{name}"));
+            self.add(Kind::Secret, secret(name));
         }
     }
 
@@ -324,9 +346,7 @@ impl World {
             }
         }
         self.label_claims();
-        if self.server.get(Kind::Secret, "ns/sec").is_none() {
-            self.add(Kind::Secret, secret("sec"));
-        }
+        self.provide_secrets();
     }
 
     /// Binds claims, except those that restore from a VolumeSnapshot that is not ready.

@@ -1,11 +1,14 @@
 //! One run, which picks the next action.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use sidecar::text::Text;
 use sidecar_testkit::sim::Dice;
 use sidecar_testkit::sim::storage::Storage;
 
 use super::controller::Controller;
-use super::driver::{Done, Groups};
+use super::driver::Groups;
 use super::kind::{Kind, Server};
 use super::mutant::Mutant;
 use super::objects::{claim, class, group_class, secret, volume};
@@ -42,6 +45,8 @@ pub(super) struct Stop {
 
 /// Most requests without time passing.
 const SPINS: usize = 600;
+/// Most of csi-snapshotter's for one content.
+const EFFORT: usize = 60;
 
 pub(super) struct World {
     pub(super) dice: Dice,
@@ -50,6 +55,8 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) storage: Storage,
     pub(super) groups: Groups,
+    /// Whether the mutant is faulty about contents of groups only.
+    pub(super) about_groups: bool,
     /// Whether users take groups.
     pub(super) grouped: bool,
     /// Whether the snapshotters are older releases, which add no finalizers to contents.
@@ -75,6 +82,8 @@ pub(super) struct World {
     pub(super) stop: Option<Stop>,
     pub(super) uids: usize,
     spins: usize,
+    /// csi-snapshotter's requests without time passing, by content.
+    efforts: BTreeMap<Text, usize>,
     /// Number of back-offs that ended since the faults did.
     pub(super) retried: usize,
     /// Number of wrong answers about groups that the driver may still give.
@@ -89,10 +98,25 @@ pub(super) struct World {
 /// # Errors
 /// The first violation.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, String> {
+    begin(World::new(seed, faults, mutant), seed)
+}
+
+/// Runs one seed with groups, and with a csi-snapshotter that is faulty about their contents only: so whatever
+/// it does wrong, it does to one of those.
+///
+/// # Errors
+/// The first violation.
+pub(super) fn run_about_groups(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), String> {
     let mut world = World::new(seed, faults, mutant);
+    world.about_groups = true;
+    begin(world, seed).map(drop)
+}
+
+fn begin(mut world: World, seed: u64) -> Result<Windows, String> {
+    let mutant = world.mutant;
     // The mutant determines whether the run needs groups.
     let chance = world.dice.one_in(2);
-    world.grouped = mutant.needs_groups().unwrap_or(chance);
+    world.grouped = world.about_groups || mutant.needs_groups().unwrap_or(chance);
     world.crowded = mutant.needs_crowd().unwrap_or(seed % 2 == 1);
     world.older = world.dice.one_in(4);
     if world.crowded {
@@ -116,11 +140,12 @@ impl World {
             server: Server::default(),
             storage: Storage::default(),
             groups: Groups::default(),
+            about_groups: false,
             grouped: false,
             older: false,
             crowded: false,
             controller: Process::start(mutant),
-            snapshotter: Both::start(mutant),
+            snapshotter: Both::start(mutant, mutant),
             frozen: (None, None),
             fenced: false,
             late: Vec::new(),
@@ -131,6 +156,7 @@ impl World {
             stop: None,
             uids: 0,
             spins: 0,
+            efforts: BTreeMap::new(),
             retried: 0,
             slips: 0,
             windows: Windows::default(),
@@ -272,10 +298,11 @@ impl World {
 
     /// Back-offs end, old requests arrive, orphaned calls end, a program stops.
     fn time_goes_on(&mut self) {
-        self.spins = 0;
         let seconds = *self.dice.of(&[1, 20, 400]);
         self.passes(seconds);
-        if !self.late.is_empty() {
+        // For this mutant they arrive during a call.
+        let during_calls = self.mutant == Mutant::TakesNothingOver;
+        if !self.late.is_empty() && !during_calls {
             let index = self.dice.below(self.late.len());
             let request = self.late.swap_remove(index);
             if self.dice.one_in(2) {
@@ -338,28 +365,9 @@ impl World {
 
     pub(super) fn passes(&mut self, seconds: u64) {
         self.spins = 0;
+        self.efforts.clear();
         self.controller.attempts.wait(seconds);
         self.snapshotter.wait(seconds);
-    }
-
-    /// A call whose caller is gone ends.
-    pub(super) fn end_orphan(&mut self) -> bool {
-        let orphan = self.storage.running.iter().find(|call| !call.awaited);
-        let Some(id) = orphan.map(|call| call.id) else {
-            return false;
-        };
-        let done = *self
-            .dice
-            .of(&[Done::Nothing, Done::Part, Done::All, Done::All]);
-        let taken = self.taken();
-        self.ends(id, done, taken);
-        true
-    }
-
-    /// Size of a new snapshot, and how many answers report it as not ready.
-    pub(super) fn taken(&mut self) -> (i64, usize) {
-        let unready = *self.dice.of(&[0, 0, 1, 3]);
-        (i64::try_from(self.dice.below(4)).unwrap(), unready)
     }
 
     /// Counts a request: many without time passing are a violation.
@@ -367,6 +375,15 @@ impl World {
         self.spins += 1;
         if self.spins > SPINS {
             self.complain("requests without end");
+        }
+    }
+
+    /// Counts csi-snapshotter's requests for a content in the same way.
+    pub(super) fn spin_for(&mut self, content: &Text) {
+        let effort = self.efforts.entry(content.clone()).or_default();
+        *effort += 1;
+        if *effort > EFFORT {
+            self.complain(format!("requests without end for {content}"));
         }
     }
 

@@ -60,6 +60,26 @@ impl World {
         }
     }
 
+    /// A call whose caller is gone ends.
+    pub(in super::super) fn end_orphan(&mut self) -> bool {
+        let orphan = self.storage.running.iter().find(|call| !call.awaited);
+        let Some(id) = orphan.map(|call| call.id) else {
+            return false;
+        };
+        let done = *self
+            .dice
+            .of(&[Done::Nothing, Done::Part, Done::All, Done::All]);
+        let taken = self.taken();
+        self.ends(id, done, taken);
+        true
+    }
+
+    /// Size of a new snapshot, and how many answers report it as not ready.
+    pub(in super::super) fn taken(&mut self) -> (i64, usize) {
+        let unready = *self.dice.of(&[0, 0, 1, 3]);
+        (i64::try_from(self.dice.below(4)).unwrap(), unready)
+    }
+
     /// The handle of the snapshot that was taken.
     fn took<S: Sort>(&mut self, content: &Text, wish: &Wish) -> Result<Text, CallError> {
         let Wish::Create(wished) = wish else {

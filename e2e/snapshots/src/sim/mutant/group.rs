@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
-use sidecar::controller::CallError;
 use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 use sidecar::text::Text;
@@ -12,13 +11,12 @@ use snapshot_controller::plan::request as asked;
 use snapshotter::model::{Content, Kind, Policy, Source, Status};
 use snapshotter::plan::request::{Call, Called, Purpose, Request, StatusWrite};
 
-use super::super::kind;
 use super::super::world::Faults;
 use super::{Caught, Mutant};
 
 impl Mutant {
     /// All mutants that need groups.
-    pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 26] = [
+    pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 25] = [
         (Self::LeavesGroupsBare, Faults::None, "is not protected", 1),
         (Self::IgnoresGroupPolicy, Faults::None, "was to be kept", 2),
         (
@@ -47,24 +45,18 @@ impl Mutant {
         (Self::NamesNoMembers, Faults::None, "without its members", 1),
         (Self::ForgetsMembers, Faults::None, "without its members", 1),
         (Self::ChangesMembers, Faults::None, "other members", 1),
-        (Self::DeletesGroupsInDoubt, Faults::All, "is nobody's", 2),
+        (Self::DeletesGroupsInDoubt, Faults::All, "is nobody's", 31),
         (Self::DeletesRetainedGroups, Faults::None, "retained", 30),
         (Self::UnmarksGroupsFirst, Faults::None, "is nobody's", 1),
         (Self::NamesGroupsAnew, Faults::None, "another name", 1),
         (
-            Self::BelievesGroupsDeleted,
-            Faults::All,
-            "is cleared before",
-            6,
-        ),
-        (
             Self::CompletesAnswers,
             Faults::All,
             "without its members",
-            2,
+            0,
         ),
-        (Self::BelievesOtherGroups, Faults::All, "ready too early", 3),
-        (Self::ReordersMembers, Faults::None, "other members", 0),
+        (Self::BelievesOtherGroups, Faults::All, "ready too early", 6),
+        (Self::ReordersMembers, Faults::None, "other members", 2),
     ];
 
     pub(in super::super) fn sees_group(
@@ -112,11 +104,6 @@ impl Mutant {
             claim.restores = None;
         }
         heard
-    }
-
-    /// Whether it notices contents of this kind only once.
-    pub(in super::super) fn overhears(self, contents: kind::Kind) -> bool {
-        self == Self::OverhearsContents && contents == kind::Kind::Content
     }
 
     /// Changes a write as a faulty controller would decide. `other` is the UID of another VolumeSnapshot.
@@ -221,9 +208,6 @@ impl Mutant {
                     rename(group, known);
                 }
                 Called::CreateGroup(call, Ok(response))
-            }
-            (Self::BelievesGroupsDeleted, Called::DeleteGroup(call, Err(CallError::Failed(_)))) => {
-                Called::DeleteGroup(call, Ok(Default::default()))
             }
             (_, called) => called,
         }

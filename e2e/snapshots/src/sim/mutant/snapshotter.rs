@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sidecar::controller::reactor::Verdict;
 use sidecar::controller::request::{Body, Patch};
-use sidecar::snapshot::{CONTENT_BOUND, YES};
+use sidecar::snapshot::YES;
 use sidecar::text::Text;
 use snapshotter::model::{Class, Content, Kind, Policy};
 use snapshotter::plan::patch;
 use snapshotter::plan::reactor::Retry;
-use snapshotter::plan::request::{self, Call, ContentWrite, Purpose, Request, StatusWrite};
+use snapshotter::plan::request::{self, Call, ContentWrite, Purpose, Request, StatusWrite, Write};
 
+use super::super::driver::ANOTHER;
 use super::super::objects::DRIVER;
 use super::Mutant;
 
@@ -38,7 +39,7 @@ impl Mutant {
             Self::PollsWhatIsKept if seen.policy == Policy::Retain && !seen.deleting => {
                 seen.being_deleted = false;
             }
-            Self::LeavesMark if seen.handle().is_some() && !seen.deleting => {
+            Self::OverlooksMark if seen.handle().is_some() && !seen.deleting => {
                 seen.being_created = false;
             }
             Self::ReleasesForOthers => {
@@ -70,64 +71,87 @@ impl Mutant {
         let Some(content) = content.filter(|_| self != Self::None) else {
             return request;
         };
-        let write = |what, body| Request::Write(request::patch(name, Purpose::Content(what), body));
-        match (self, request) {
-            (Self::UnmarksFirst, Request::Write(asked))
-                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
-                    && content.being_created =>
-            {
-                write(ContentWrite::Unmark, patch::unmark(content))
-            }
-            (Self::UnmarksGroupsFirst, Request::Write(asked))
-                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
-                    && content.being_created
-                    && content.kind() == Kind::Group =>
-            {
-                write(ContentWrite::Unmark, patch::unmark(content))
-            }
-            (Self::ReleasesFirst, Request::Call(Call::Delete(_))) if content.is_protected() => {
-                write(ContentWrite::Release, patch::release(content))
-            }
-            (Self::ClearsFirst, request @ Request::Call(Call::Delete(_))) => {
-                match patch::clear(content) {
-                    Some(body) => {
-                        let purpose = Purpose::Status(StatusWrite::Clear);
-                        Request::Write(request::patch(name, purpose, body))
-                    }
-                    None => request,
-                }
-            }
-            (Self::NamesAnew, Request::Call(Call::Create(mut call))) => {
-                call.name = format!("{}-{}", call.name, content.version);
-                Request::Call(Call::Create(call))
-            }
-            (_, Request::Write(mut asked)) => {
-                let metadata = matches!(asked.purpose, Purpose::Content(_));
-                let marks = asked.purpose == Purpose::Content(ContentWrite::Mark);
-                if let Body::Patch(_, Patch::Merge(body)) = &mut asked.body
-                    && metadata
-                {
-                    self.writes(marks, body, content);
-                }
-                self.wants_of_group(Request::Write(asked), content)
-            }
-            (_, request) => self.wants_of_group(request, content),
+        match request {
+            Request::Call(call) => self.calls(call, name, content),
+            Request::Write(asked) => self.writes(asked, name, content),
+            request => request,
         }
     }
 
-    /// Changes a patch of metadata as a faulty snapshotter writes it. `marks`: it is the one before a call.
-    fn writes(self, marks: bool, body: &mut Value, content: &Content) {
+    /// The request in place of a call.
+    fn calls(self, call: Call, name: &Text, content: &Content) -> Request {
+        let write = |purpose, body| Request::Write(request::patch(name, purpose, body));
+        match (self, call) {
+            (Self::ReleasesFirst, Call::Delete(_) | Call::DeleteGroup(_))
+                if content.is_protected() =>
+            {
+                let purpose = Purpose::Content(ContentWrite::Release);
+                write(purpose, patch::release(content))
+            }
+            (Self::ClearsFirst, call @ (Call::Delete(_) | Call::DeleteGroup(_))) => {
+                let body = patch::clear(content);
+                let clear = body.map(|body| write(Purpose::Status(StatusWrite::Clear), body));
+                clear.unwrap_or(Request::Call(call))
+            }
+            (Self::NamesAnew, Call::Create(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Request::Call(Call::Create(call))
+            }
+            (Self::DeletesOthers, Call::Delete(mut call)) => {
+                call.snapshot_id = ANOTHER.to_owned();
+                Request::Call(Call::Delete(call))
+            }
+            (Self::DeletesOthers, Call::DeleteGroup(mut call)) => {
+                call.group_snapshot_id = ANOTHER.to_owned();
+                Request::Call(Call::DeleteGroup(call))
+            }
+            (_, call) => self.wants_of_group(Request::Call(call), content),
+        }
+    }
+
+    /// The request in place of a write.
+    fn writes(self, mut asked: Write, name: &Text, content: &Content) -> Request {
+        let reports = matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)));
+        let unmarks_first = match self {
+            Self::UnmarksFirst => true,
+            Self::UnmarksGroupsFirst => content.kind() == Kind::Group,
+            _ => false,
+        };
+        if unmarks_first && reports && content.being_created {
+            let purpose = Purpose::Content(ContentWrite::Unmark);
+            return Request::Write(request::patch(name, purpose, patch::unmark(content)));
+        }
+        let unmarks = asked.purpose == Purpose::Content(ContentWrite::Unmark);
+        if self == Self::LeavesMark && unmarks {
+            return Request::Get(name.clone());
+        }
+        if let Body::Patch(_, Patch::Merge(body)) = &mut asked.body {
+            match &asked.purpose {
+                Purpose::Content(what) => self.patches(*what, body, content),
+                Purpose::Status(what) => self.reports(what, body, content),
+            }
+        }
+        self.wants_of_group(Request::Write(asked), content)
+    }
+
+    /// Changes a patch of metadata as a faulty snapshotter writes it.
+    fn patches(self, what: ContentWrite, body: &mut Value, content: &Content) {
+        let marks = what == ContentWrite::Mark;
         match self {
             Self::ForgetsMark if marks => {
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("annotations");
-                    metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
+                    let finalizer = content.kind().finalizer();
+                    metadata.insert("finalizers".to_owned(), [finalizer].as_slice().into());
                 }
             }
             Self::PatchesAnyVersion => {
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
+            }
+            Self::WritesOthersAnnotations => {
+                body["metadata"]["annotations"]["x/y"] = "z".into();
             }
             Self::TakesNothingOver if marks && content.being_created => {
                 let same = if content.marked_again {
@@ -139,6 +163,28 @@ impl Mutant {
             }
             _ => {}
         }
+    }
+
+    /// Changes a patch of the status as a faulty snapshotter writes it.
+    fn reports(self, what: &StatusWrite, body: &mut Value, content: &Content) {
+        match (self, what) {
+            (Self::HidesLosses, StatusWrite::Fail(_)) => {
+                // Each differs: the status changes.
+                body["status"]["error"]["message"] =
+                    format!("failed at {}", content.version).into();
+            }
+            (Self::RepeatsReports, StatusWrite::Report(_)) => {
+                if let Some(had) = content.status.as_ref().and_then(|status| status.ready) {
+                    body["status"] = json!({"readyToUse": had});
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it notices contents only once.
+    pub(in super::super) fn overhears(self) -> bool {
+        self == Self::OverhearsContents
     }
 
     /// Whether a change of a class reaches a faulty snapshotter.
@@ -154,9 +200,28 @@ impl Mutant {
     /// Whether a faulty snapshotter tries again.
     pub(in super::super) fn retries(self, verdict: &Verdict<Retry>) -> bool {
         match (self, verdict) {
-            (Self::ForgetsRetries, _) => false,
+            (Self::ForgetsRetries, Verdict::Retry { failure, .. }) => {
+                !matches!(failure, Retry::Failed(_))
+            }
             (Self::ForgetsUnready, Verdict::Retry { failure, .. }) => *failure != Retry::NotReady,
             (_, _) => true,
+        }
+    }
+
+    /// The verdict as a faulty snapshotter understands it.
+    pub(in super::super) fn judges(self, verdict: Verdict<Retry>) -> Verdict<Retry> {
+        match (self, verdict) {
+            (
+                Self::TakesImpossibleForFailure,
+                Verdict::After {
+                    failure: Some(failure),
+                    ..
+                },
+            ) => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+            (_, verdict) => verdict,
         }
     }
 

@@ -17,10 +17,11 @@ pub(in super::super) struct Both {
 }
 
 impl Both {
-    pub(in super::super) fn start(mutant: Mutant) -> Self {
+    /// A process whose two controllers are these mutants.
+    pub(in super::super) fn start(single: Mutant, grouped: Mutant) -> Self {
         Self {
-            single: Process::start(mutant),
-            grouped: Process::start(mutant),
+            single: Process::start(single),
+            grouped: Process::start(grouped),
         }
     }
 
