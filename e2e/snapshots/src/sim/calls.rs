@@ -38,10 +38,8 @@ impl World {
         } else {
             None
         };
-        if let Some(wrong) = wrong {
-            let wrong = format!("{wrong}: {content}");
-            self.complain(wrong);
-        }
+        let wrong = wrong.map(|wrong| format!("{wrong}: {content}"));
+        self.complain_if(wrong);
     }
 
     /// Checks a patch of a content or of its status.
@@ -185,8 +183,8 @@ impl World {
         let others = held || is_foreign(content) || is_member(content);
         let lost = self.is_lost(content) || self.forgot(content);
         let passed = { self.class_of(content) }.is_some_and(|class| class["driver"] != DRIVER);
-        let hindered = passed || self.away || self.lacks_secret(content);
-        if others || lost || hindered || self.is_held_by_driver(content) {
+        let blocked = passed || self.away || self.lacks_secret(content);
+        if others || lost || blocked || self.is_held_by_driver(content) {
             return None;
         }
         let (found, told) = (is_found(content), is_told(content));

@@ -53,9 +53,8 @@ impl World {
             return;
         }
         let wrong = self.wrong_promise();
-        if let Some(wrong) = wrong.or_else(|| self.wrong_promise_of_group()) {
-            self.complain(wrong);
-        }
+        let wrong = wrong.or_else(|| self.wrong_promise_of_group());
+        self.complain_if(wrong);
     }
 
     /// Records changes of contents.
@@ -122,9 +121,8 @@ impl World {
         if std::mem::replace(&mut self.seen.stored, stamp) == stamp {
             return;
         }
-        if let Some(wrong) = self.stray() {
-            self.complain(wrong);
-        }
+        let stray = self.stray();
+        self.complain_if(stray);
     }
 
     fn stray(&self) -> Option<String> {
@@ -252,10 +250,8 @@ impl World {
         } else {
             None
         };
-        if let Some(wrong) = wrong {
-            let wrong = format!("{wrong}: {content}");
-            self.complain(wrong);
-        }
+        let wrong = wrong.map(|wrong| format!("{wrong}: {content}"));
+        self.complain_if(wrong);
     }
 
     /// Checks a call of DeleteSnapshot.
@@ -282,10 +278,8 @@ impl World {
         } else {
             None
         };
-        if let Some(wrong) = wrong {
-            let wrong = format!("{wrong}: {content}");
-            self.complain(wrong);
-        }
+        let wrong = wrong.map(|wrong| format!("{wrong}: {content}"));
+        self.complain_if(wrong);
     }
 
     /// Checks that a deletion is one of the content's own snapshot, as the process knows it or the server has it.

@@ -84,10 +84,8 @@ impl World {
         } else {
             None
         };
-        if let Some(wrong) = wrong {
-            let wrong = format!("{wrong}: {content}");
-            self.complain(wrong);
-        }
+        let wrong = wrong.map(|wrong| format!("{wrong}: {content}"));
+        self.complain_if(wrong);
     }
 
     /// Checks a call of DeleteVolumeGroupSnapshot.
@@ -121,10 +119,8 @@ impl World {
         } else {
             None
         };
-        if let Some(wrong) = wrong {
-            let wrong = format!("{wrong}: {content}");
-            self.complain(wrong);
-        }
+        let wrong = wrong.map(|wrong| format!("{wrong}: {content}"));
+        self.complain_if(wrong);
     }
 
     /// Checks a call of DeleteSnapshot: the snapshot must not be known as a group's.

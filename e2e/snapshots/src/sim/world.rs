@@ -45,8 +45,8 @@ pub(super) struct Stop {
 
 /// Most requests without time passing.
 const SPINS: usize = 600;
-/// Most of csi-snapshotter's for one content.
-const EFFORT: usize = 60;
+/// Most requests of csi-snapshotter for one content without time passing.
+const SPINS_FOR_ONE: usize = 60;
 
 pub(super) struct World {
     pub(super) dice: Dice,
@@ -83,7 +83,7 @@ pub(super) struct World {
     pub(super) uids: usize,
     spins: usize,
     /// csi-snapshotter's requests without time passing, by content.
-    efforts: BTreeMap<Text, usize>,
+    spins_for: BTreeMap<Text, usize>,
     /// Number of back-offs that ended since the faults did.
     pub(super) retried: usize,
     /// Number of wrong answers about groups that the driver may still give.
@@ -156,7 +156,7 @@ impl World {
             stop: None,
             uids: 0,
             spins: 0,
-            efforts: BTreeMap::new(),
+            spins_for: BTreeMap::new(),
             retried: 0,
             slips: 0,
             windows: Windows::default(),
@@ -188,6 +188,10 @@ impl World {
 
     pub(super) fn complain(&mut self, violation: impl Into<String>) {
         self.violation.get_or_insert(violation.into());
+    }
+
+    pub(super) fn complain_if(&mut self, violation: Option<String>) {
+        self.violation = self.violation.take().or(violation);
     }
 
     pub(super) fn verdict(&mut self) -> Result<(), String> {
@@ -365,7 +369,7 @@ impl World {
 
     pub(super) fn passes(&mut self, seconds: u64) {
         self.spins = 0;
-        self.efforts.clear();
+        self.spins_for.clear();
         self.controller.attempts.wait(seconds);
         self.snapshotter.wait(seconds);
     }
@@ -380,9 +384,9 @@ impl World {
 
     /// Counts csi-snapshotter's requests for a content in the same way.
     pub(super) fn spin_for(&mut self, content: &Text) {
-        let effort = self.efforts.entry(content.clone()).or_default();
-        *effort += 1;
-        if *effort > EFFORT {
+        let spins = self.spins_for.entry(content.clone()).or_default();
+        *spins += 1;
+        if *spins > SPINS_FOR_ONE {
             self.complain(format!("requests without end for {content}"));
         }
     }
