@@ -18,7 +18,7 @@ use super::seen::{Record as _, Seen, Want};
 use super::store::By;
 use super::walk::{Lookup, ObjectSelector, Step, Walk, many};
 use super::words::listed;
-use super::workload::{homes, names_driver, runs};
+use super::workload::{names_driver, namespaces, runs};
 use crate::model::{
     Attachment, Claim, Class, Content, DaemonSet, GroupContent, Kind, Lease, Pod, Ref, Volume,
 };
@@ -32,7 +32,7 @@ const ASKED: usize = 16;
 /// Leases of one name, each in a namespace of its own, whose holders are looked up.
 const LEASES: usize = 8;
 /// Namespaces in which snapshot-controller is looked for without a Lease.
-const HOMES: usize = 8;
+const NAMESPACES: usize = 8;
 
 /// Controllers that run beside a driver, each with its election.
 const OWNERS: &[LeaseOwner] = &[
@@ -255,15 +255,15 @@ fn beside_workloads<'a>(
     found: &mut Answerers,
 ) -> Step {
     let program = Role::SnapshotController.program();
-    let homes = homes(walk, program)?;
-    if homes.len() > HOMES {
-        let more = homes.len() - HOMES;
+    let namespaces = namespaces(walk, program)?;
+    if namespaces.len() > NAMESPACES {
+        let more = namespaces.len() - NAMESPACES;
         found.unseen.insert((
             format!("pods of {program} in {more} more namespaces"),
-            format!("{HOMES} namespaces with one are looked at"),
+            format!("{NAMESPACES} namespaces with one are looked at"),
         ));
     }
-    for namespace in homes.into_iter().take(HOMES) {
+    for namespace in namespaces.into_iter().take(NAMESPACES) {
         places.add(namespace, None);
     }
     Ok(())

@@ -87,18 +87,18 @@ fn workloads<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<(Kind, &'a Work
 
 /// The namespaces of the workloads that run a program, that of the oldest workload first: the API server sets creation
 /// times.
-pub(super) fn homes<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<&'a str>> {
+pub(super) fn namespaces<'a>(walk: &mut Walk<'a>, program: &str) -> Step<Vec<&'a str>> {
     are_whole(walk)?;
     let mut all = workloads(walk, program)?;
     all.sort_by_key(|(_, one)| one.metadata.creation_timestamp);
-    let mut homes: Vec<&str> = Vec::new();
+    let mut namespaces: Vec<&str> = Vec::new();
     for (_, one) in all {
         let namespace = &*one.metadata.namespace;
-        if !homes.contains(&namespace) {
-            homes.push(namespace);
+        if !namespaces.contains(&namespace) {
+            namespaces.push(namespace);
         }
     }
-    Ok(homes)
+    Ok(namespaces)
 }
 
 /// The programs that can have a role.

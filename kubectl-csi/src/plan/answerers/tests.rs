@@ -271,7 +271,7 @@ fn w_46_the_oldest_workloads_of_snapshot_controller_come_first() {
     assert!(unseen.iter().any(|text| text == more), "{unseen:?}");
     let lists = wants.iter().filter(|want| want.kind == Kind::Pod);
     let lists: Vec<_> = lists.map(|want| want.namespace.as_deref()).collect();
-    assert_eq!(lists.len(), HOMES);
+    assert_eq!(lists.len(), NAMESPACES);
     assert!(!lists.contains(&None), "{lists:?}");
 }
 
