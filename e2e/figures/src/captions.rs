@@ -24,8 +24,12 @@ fn name<'a>(of: &'a str, all: &BTreeSet<&str>) -> &'a str {
     }
 }
 
+fn programs<'a>(runs: &[&'a Run]) -> BTreeSet<&'a str> {
+    runs.iter().map(|run| run.of.as_str()).collect()
+}
+
 pub(crate) fn legend(runs: &[&Run]) -> Vec<(Colour, String)> {
-    let all: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
+    let all = programs(runs);
     let mut legend = vec![(0, name(OURS, &all).to_owned())];
     // Bars have two colours, lines one per program.
     let is_alone = all.len() <= 2;
@@ -41,7 +45,7 @@ const LONG: usize = 118;
 
 /// The commands and commits that the numbers are from; pages tell where other programs were.
 pub(crate) fn sources(runs: &[&Run]) -> Vec<String> {
-    let all: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
+    let all = programs(runs);
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     for run in runs {
         let words = run.command.split(' ').filter(|it| !it.contains("=/path/"));
